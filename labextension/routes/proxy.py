@@ -23,6 +23,7 @@ from gpucommons.scheduler.client import (
     calls,
     parking_calls,
     pipeline_calls,
+    plan_calls,
     profile_calls,
     report_calls,
     schedule_calls,
@@ -33,7 +34,7 @@ from gpucommons.scheduler.errors import BadRequest, NotFound, SchedulerError
 from gpucommons.scheduler.models.jobs.schedules import PromotionRequest
 
 #: What the API appends to a reference: never the name of a job, which ends in a number.
-_VERBS = "again|budget|cancel|curve|figures|log|pause|resize|results|resume|stop|why"
+_VERBS = "again|budget|cancel|curve|data|figures|log|pause|resize|results|resume|stop|why"
 _NAME = "[a-z0-9][a-z0-9-]{0,49}"
 #: An id or a name, or a name behind its team's.
 REF = rf"(?P<ref>{_NAME}(?:/(?!(?:{_VERBS})(?:/|$)){_NAME})?)"
@@ -232,6 +233,13 @@ TABLE = (
         body=models.JobSize,
     ),
     Row(method="POST", pattern=f"jobs/{REF}/again", call=_again),
+    Row(method="GET", pattern=f"jobs/{REF}/data", call=lambda a: plan_calls.data_advice(a.ref)),
+    Row(
+        method="POST",
+        pattern=f"jobs/{REF}/data",
+        call=lambda a: plan_calls.choose_loader(a.ref, a.body),
+        body=models.LoaderSettings,
+    ),
     Row(
         method="POST",
         pattern=f"leases/{ID}/keep",

@@ -22,6 +22,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     f"{_HERE}.jobs.steering": ("cancel", "pause", "resume", "again", "resize"),
     f"{_HERE}.jobs.logs": ("logs",),
     f"{_HERE}.jobs.curve": ("curve",),
+    f"{_HERE}.jobs.data": ("data",),
     f"{_HERE}.jobs.results": ("results",),
     f"{_HERE}.secrets": ("secret",),
     f"{_HERE}.operating.teams": ("teams", "quota"),

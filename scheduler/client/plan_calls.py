@@ -21,6 +21,17 @@ def curve_outlook(ref: str, *, metric: str, goal: float) -> Call[models.CurveOut
     )
 
 
+def data_advice(ref: str) -> Call[models.DataAdvice]:
+    """Whether a job waits for its data, and what would help."""
+    return Call(method="GET", path=path_of("jobs", ref, "data"), answer=models.DataAdvice)
+
+
+def choose_loader(ref: str, wanted: models.LoaderSettings) -> Call[models.JobView]:
+    """Set how a job loads its data from its next attempt on."""
+    path = path_of("jobs", ref, "data")
+    return Call(method="POST", path=path, answer=models.JobView, body=wanted)
+
+
 def waiting_together() -> Call[models.TogetherView]:
     """With how many GPUs the caller's own waiting jobs are done soonest, all of them together."""
     return Call(method="GET", path=path_of("advise", "together"), answer=models.TogetherView)

@@ -89,6 +89,7 @@ from gpucommons.scheduler.models.jobs.attempts import (
     CheckpointView,
     CurveReport,
     DrillView,
+    LoadingReport,
     ProgressReport,
     ProgressView,
     StopView,
@@ -223,6 +224,12 @@ from gpucommons.scheduler.models.plans.judged import (
     SpeedDrawn,
     WaitDrawn,
 )
+from gpucommons.scheduler.models.plans.loading import (
+    DataAdvice,
+    LoaderChoiceView,
+    LoaderSettings,
+    LoadingHintView,
+)
 from gpucommons.scheduler.models.plans.outlook import CurveOutlook, OpenRangeView
 from gpucommons.scheduler.models.plans.together import TogetherJob, TogetherPool, TogetherView
 from gpucommons.scheduler.models.reports import (
@@ -271,6 +278,7 @@ __all__ = [
     "CurveOutlook",
     "CurvePoint",
     "CurveReport",
+    "DataAdvice",
     "DeviceView",
     "DownloadView",
     "DrillView",
@@ -314,6 +322,10 @@ __all__ = [
     "LeaseView",
     "LentRow",
     "LinkView",
+    "LoaderChoiceView",
+    "LoaderSettings",
+    "LoadingHintView",
+    "LoadingReport",
     "LogView",
     "MeasuredModel",
     "MemoryTermView",

@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -22,7 +22,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
@@ -36,10 +36,12 @@ from gpucommons.scheduler.in_pod.worker import (
     upload,
 )
 from gpucommons.scheduler.training import checkpoints
+from gpucommons.scheduler.training.loading import Loading
 
 if TYPE_CHECKING:
     from typing import Self  # of Python 3.11; scripts may run with 3.10
 
+_Batch = TypeVar("_Batch")
 #: Before each try to hand in a receipt; then the script goes on without it.
 RECEIPT_PAUSES_S = (0.0, 0.2, 0.4, 0.8, 1.6)
 
@@ -98,8 +100,11 @@ class Run:
         *,
         keep: Callable[[Path], str | None] = lambda _checkpoint: None,
         pause: Callable[[float], None] = time.sleep,
+        loading: Loading | None = None,
     ) -> None:
         self.place = place
+        self._loading = loading or Loading({})
+        self._tells_loading = True
         self._scheduler = scheduler
         #: Makes a complete checkpoint outlast this machine; says under which path, if another one.
         self._keep = keep
@@ -214,16 +219,31 @@ class Run:
 
     def report(self, *, step: int, total_steps: int | None = None, **metrics: float) -> None:
         """Tell how far the run is; numbers that are not finite are left out."""
+        self._loading.watch()
         if self._scheduler is None or self.place.rank != 0:
             return
         finite = {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
-        report = models.ProgressReport(step=step, total_steps=total_steps, metrics=finite)
+        loading = self._loading.report() if self._tells_loading else None
+        more: dict[str, Any] = {} if loading is None else {"loading": loading}
+        report = models.ProgressReport(step=step, total_steps=total_steps, metrics=finite, **more)
         try:
             self._scheduler.send(calls.report_progress(report))
         except StaleAttempt:
             raise
         except SchedulerError as error:
-            _say(f"progress of step {step} was not recorded: {error}")
+            if not more or isinstance(error, Unavailable):
+                _say(f"progress of step {step} was not recorded: {error}")
+                return
+            # A scheduler of an earlier release takes no word of the loader.
+            self._tells_loading = False
+            self.report(step=step, total_steps=total_steps, **finite)
+
+    def batches(self, loader: Iterable[_Batch]) -> Iterator[_Batch]:
+        """The same batches, and how long the script waits for them: of loaders other than torch's.
+
+        torch's own ``DataLoader`` is timed without it.
+        """
+        return self._loading.timed(loader)
 
     # --- stopping ----------------------------------------------------------------------------
 
@@ -335,11 +355,13 @@ def current() -> Run:
     """The run of this process; SIGTERM becomes ``should_stop`` where signals can be caught."""
     url, token = os.environ.get("GPUCOMMONS_URL"), os.environ.get("GPUCOMMONS_TOKEN")
     scheduler = SchedulerClient(url, token=token) if url and token else None
-    place = Place.from_environment(os.environ)
+    place, loading = Place.from_environment(os.environ), Loading(os.environ)
+    loading.watch()
     if url and token and os.environ.get("GPUCOMMONS_STORAGE") == "links":
-        run = Run(place, scheduler, keep=partial(_upload, Api(url, token), place.attempt_dir))
+        upload_it = partial(_upload, Api(url, token), place.attempt_dir)
+        run = Run(place, scheduler, keep=upload_it, loading=loading)
     else:
-        run = Run(place, scheduler)
+        run = Run(place, scheduler, loading=loading)
     if threading.current_thread() is threading.main_thread():
         run.on_sigterm()
     return run

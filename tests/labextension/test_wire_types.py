@@ -31,6 +31,7 @@ SENT: dict[str, type[BaseModel]] = {
     "ICheckpoint": models.CheckpointView,
     "ICurve": models.Curve,
     "ICurvePoint": models.CurvePoint,
+    "IDataAdvice": models.DataAdvice,
     "IDrill": models.DrillView,
     "IEnvironments": models.EnvironmentList,
     "IEvent": models.EventView,
@@ -42,6 +43,8 @@ SENT: dict[str, type[BaseModel]] = {
     "IJob": models.JobView,
     "IJobUse": models.JobUse,
     "ILease": models.LeaseView,
+    "ILoaderChoice": models.LoaderChoiceView,
+    "ILoadingHint": models.LoadingHintView,
     "IPackedFile": submission.FileView,
     "IPartOf": models.PartOfView,
     "IPipeline": models.PipelineView,
@@ -81,6 +84,7 @@ SENT: dict[str, type[BaseModel]] = {
 #: Requests: what it takes.
 TAKEN: dict[str, type[BaseModel]] = {
     "IJobRequest": models.JobRequest,
+    "ILoaderSettings": models.LoaderSettings,
     "IPlanQuestion": advice.PlanQuestion,
     "IProfileJob": profiles.ProfileJob,
     "IRole": models.RoleRequest,

@@ -133,6 +133,19 @@ RULES: dict[str, Rule] = {
         NOT_OTHERS,
         query={"metric": "loss", "goal": 0.1},
     ),
+    "data_advice": Rule(
+        "GET",
+        "/jobs/digits-1/data",
+        ("ann-reads", "alf-token", "root-token"),
+        NOT_OTHERS,
+    ),
+    "choose_loader": Rule(
+        "POST",
+        "/jobs/digits-1/data",
+        STEERING,
+        NOT_STEERING | {"ada-reads": 403, "culler-token": 404},
+        body={"workers": 4, "prefetch": 2},
+    ),
     "job_plan": Rule(
         "GET",
         "/jobs/digits-1/plan",

@@ -33,6 +33,7 @@ import {
   useWords
 } from '../components/context';
 import { CurveView } from './curveview';
+import { DataView } from './dataview';
 import { jobMessages } from './messages';
 import { LogView } from './logview';
 import { JobLink, StartNow, Unblock } from '../panel/jobs';
@@ -72,6 +73,7 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
         <Notes job={job} />
         <GoingOn job={job} />
         <TimelineView job={job} use={followed.use} />
+        <DataView job={job} />
         <PlanView plan={followed.plan} />
         <TrackedView tracked={followed.tracked} />
         <ResultsView job={job} />

@@ -14,7 +14,7 @@ from gpucommons.scheduler.api.routes.routers import a_router
 from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.curves.points import Source
 from gpucommons.scheduler.files.snapshots import Receiving
-from gpucommons.scheduler.service import advice, authorization, job_quote, why
+from gpucommons.scheduler.service import advice, authorization, data_loading, job_quote, why
 from gpucommons.scheduler.service import curve_outlook as outlooks
 from gpucommons.scheduler.service.advice import past
 from gpucommons.scheduler.service.advice import waiting_together as waiting
@@ -164,6 +164,20 @@ async def job_use(ref: JobRef, caller: AnyCaller) -> models.JobUse:
 async def job_plan(ref: JobRef, caller: AnyCaller) -> models.PlanRecord:
     """What was said of a job before it was submitted, beside what came."""
     return await caller.run(past.job_plan, ref)
+
+
+@router.get("/jobs/{ref:path}/data")
+async def data_advice(ref: JobRef, caller: AnyCaller) -> models.DataAdvice:
+    """Whether a job waits for its data, and what would help; it sets nothing."""
+    return await caller.run(data_loading.data_advice, ref)
+
+
+@router.post("/jobs/{ref:path}/data")
+async def choose_loader(
+    ref: JobRef, request: models.LoaderSettings, caller: AnyCaller
+) -> models.JobView:
+    """Set how a job loads its data from its next attempt on; what runs goes on as it began."""
+    return await caller.run(data_loading.choose_loader, ref, request)
 
 
 @router.get("/jobs/{ref:path}/why", name="why")

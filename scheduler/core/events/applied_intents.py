@@ -9,6 +9,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import (
     job_size,
     leases,
+    loader,
     parking,
     pause_and_cancel,
     slice_memory,
@@ -19,6 +20,7 @@ from gpucommons.scheduler.core.going_on.ways import saved_by, step_word
 from gpucommons.scheduler.core.model.intents import (
     Action,
     Cancel,
+    ChooseLoader,
     ChooseOnIdle,
     Intent,
     Keep,
@@ -77,7 +79,7 @@ def _apply(cycle: CycleState, intent: Intent, action: Action) -> WorkloadId | No
     match action:
         case Submit():
             return submit(cycle, intent, action)
-        case Cancel() | Pause() | Resume() | ResizeJob():
+        case Cancel() | Pause() | Resume() | ResizeJob() | ChooseLoader():
             return _on_workload(cycle, action, by)
         case Keep() | ReportIdle() | ChooseOnIdle() | ResizeSlice() | Started() | Restarted():
             return _on_workload(cycle, action, by)
@@ -159,7 +161,7 @@ def _taken_over(cycle: CycleState, action: Submit, by: str) -> Checkpoint | None
 
 def _on_workload(
     cycle: CycleState,
-    action: Cancel | Pause | Resume | ResizeJob | _OnLease | _Parking,
+    action: Cancel | Pause | Resume | ResizeJob | ChooseLoader | _OnLease | _Parking,
     by: str,
 ) -> WorkloadId:
     workload = cycle.workloads.get(action.workload_id)
@@ -178,13 +180,23 @@ def _on_workload(
             pause_and_cancel.pause(cycle, _job(workload), by, of_parent=action.of_parent)
         case Resume():
             pause_and_cancel.resume(cycle, _job(workload), by, of_parent=action.of_parent)
-        case ResizeJob():
-            job_size.resize(cycle, _job(workload), action, by)
+        case ResizeJob() | ChooseLoader():
+            _on_next_attempt(cycle, _job(workload), action, by)
         case Keep() | ReportIdle() | ChooseOnIdle() | ResizeSlice() | Started() | Restarted():
             _on_lease(cycle, _lease(workload), action, by)
         case Park() | NoteParked() | Unpark():
             parking.apply(cycle, _lease(workload), action, by)
     return action.workload_id
+
+
+def _on_next_attempt(
+    cycle: CycleState, job: Workload, action: ResizeJob | ChooseLoader, by: str
+) -> None:
+    match action:
+        case ResizeJob():
+            job_size.resize(cycle, job, action, by)
+        case ChooseLoader():
+            loader.choose(cycle, job, action, by)
 
 
 def _note(cycle: CycleState, action: NoteAgent) -> None:

@@ -67,7 +67,10 @@ def _progress(cycle: CycleState, workload: Workload, observation: ProgressReport
     before, attempt, progress = workload.progress, workload.current, observation.progress
     if attempt is not None and elastic(workload.spec):
         same = before is not None and before.source == progress.source
-        workload = with_attempt(workload, paced(attempt, progress, same_source=same))
+        attempt = paced(attempt, progress, same_source=same)
+        workload = with_attempt(workload, attempt)
+    if attempt is not None and observation.loading is not None:
+        workload = with_attempt(workload, evolve(attempt, loading=observation.loading))
     workload = drill_records.heard(cycle, workload, progress.step, progress.source)
     cycle.put(replace(workload, progress=progress))
 

@@ -78,6 +78,15 @@ class ResizeJob:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ChooseLoader:
+    """How a job loads its data from its next attempt on; None = as its script says."""
+
+    workload_id: WorkloadId
+    workers: int | None
+    prefetch: int = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Keep:
     """*Keep 30 min*: an idle notebook's user is still there."""
 
@@ -285,6 +294,7 @@ Action = (
     | Pause
     | Resume
     | ResizeJob
+    | ChooseLoader
     | Keep
     | ReportIdle
     | ChooseOnIdle

@@ -30,6 +30,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.packing.learning import LearnedDemand
+from gpucommons.scheduler.data_loading import Loading
 
 
 class Derived:
@@ -178,6 +179,8 @@ class ProgressReported:
 
     attempt_id: AttemptId
     progress: Progress
+    #: How it waits for its data; None = it told nothing of that.
+    loading: Loading | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

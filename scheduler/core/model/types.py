@@ -23,6 +23,7 @@ from gpucommons.scheduler.core.model.going_on import (
 )
 from gpucommons.scheduler.core.model.reason import Reason as Reason  # noqa: PLC0414 - for others
 from gpucommons.scheduler.core.model.reason import ReasonClass as ReasonClass  # noqa: PLC0414 - for others
+from gpucommons.scheduler.data_loading import LoaderChoice, Loading
 from gpucommons.scheduler.on_idle import KEEPS
 from gpucommons.scheduler.parents import Parent
 from gpucommons.scheduler.plans import ChosenPlan
@@ -300,6 +301,7 @@ class Attempt:
     not_saved: str = ""  #: Why they could not be; empty = that was not tried, or they were.
     drivers: tuple[str, ...] = ()  #: Of its nodes' GPUs; "" = not told; none = an older release's.
     pace: Pace | None = None  #: By its progress reports; None = too few.
+    loading: Loading | None = None  #: How it waits for its data, where it told that.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -363,8 +365,7 @@ class Workload:
     attempts: tuple[Attempt, ...] = ()
     nomination: Nomination | None = None
     reason: Reason | None = None
-    #: Not considered before this (back-off).
-    not_before_ms: Millis = Millis(0)
+    not_before_ms: Millis = Millis(0)  #: Not considered before this (back-off).
     checkpoint: Checkpoint | None = None
     progress: Progress | None = None
     idleness: Idleness | None = None
@@ -378,15 +379,14 @@ class Workload:
     pauses: tuple[PausedSpan, ...] = ()
     #: When it left the line, or was paused, after others had been stopped for it; newest last.
     withdrawn_ms: tuple[Millis, ...] = ()
-    #: None where it asks for what was submitted; else ``spec`` has the size that is asked for now.
-    resized: Resized | None = None
+    resized: Resized | None = None  #: None, or ``spec`` has the size that is asked for now.
     #: Not empty while only some of the pools that it was submitted for, all these, can wake what is saved.
     submitted_pools: tuple[PoolName, ...] = ()
     #: Of a lease: what its server said that it kept; None = nothing, or nothing any more.
     kept: KeptKernels | None = None
-    #: What its last stop has shown, or is to show.
-    drill: Drill | None = None
+    drill: Drill | None = None  #: What its last stop has shown, or is to show.
     parked: Parked | None = None  #: Of a lease, also while it waits to have its GPU back.
+    loader: LoaderChoice | None = None  #: From its next attempt on; None = as its script says.
 
     @property
     def current(self) -> Attempt | None:

@@ -302,6 +302,7 @@ def _ours(
         "MASTER_ADDR": MASTER_ADDRESS,
         "MASTER_PORT": str(around.ports[0]),
         **global_batch.variables(workload, attempt),
+        **({} if workload.loader is None else workload.loader.variables()),
     }
     if attempt.resumed_from is not None and around.resume_folder is not None:
         env["GPUCOMMONS_RESUME_DIR"] = str(around.resume_folder / "run" / attempt.resumed_from.path)

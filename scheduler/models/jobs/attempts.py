@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from gpucommons.scheduler.models.fields import Model, RelativePath, Sha256, View
 
@@ -140,12 +140,42 @@ class WayToGoOnView(View):
     in_reason: bool = False
 
 
+class LoadingReport(Model):
+    """How long a training process waits for its data, over its newest batches."""
+
+    batches: int = Field(strict=True, ge=1, le=1_000_000)
+    #: Means, in millionths of a second: from one batch to the next, and of that the wait for it.
+    batch_us: int = Field(strict=True, ge=1, le=2**53)
+    wait_us: int = Field(strict=True, ge=0, le=2**53)
+    late_percent: int = Field(default=0, strict=True, ge=0, le=100)
+    workers: int | None = Field(default=None, strict=True, ge=0, le=10_000)
+    #: Batches that each worker has ready.
+    prefetch: int | None = Field(default=None, strict=True, ge=1, le=10_000)
+    cores: int | None = Field(default=None, strict=True, ge=1, le=100_000)
+    #: That train on the same machine, each with a loader of its own.
+    processes: int = Field(default=1, strict=True, ge=1, le=10_000)
+    stream: bool = Field(default=False, strict=True)
+    samples: int | None = Field(default=None, strict=True, ge=0, le=2**53)
+    #: What one sample takes once it is loaded.
+    sample_bytes: int | None = Field(default=None, strict=True, ge=1, le=2**53)
+    batch_samples: int | None = Field(default=None, strict=True, ge=1, le=2**53)
+    file_system: Annotated[str, StringConstraints(pattern=r"^[\w.-]*$", max_length=32)] = ""
+
+    @model_validator(mode="after")
+    def _waits_within_a_batch(self) -> Self:
+        if self.wait_us > self.batch_us:
+            raise ValueError("wait_us is a part of batch_us, so it cannot be more.")
+        return self
+
+
 class ProgressReport(Model):
     """A training process tells how far it is."""
 
     step: int = Field(strict=True, ge=0, le=2**53)
     total_steps: int | None = Field(default=None, strict=True, ge=0, le=2**53)
     metrics: Metrics = Field(default_factory=dict)
+    #: Left out: it did not measure how it waits for its data.
+    loading: LoadingReport | None = None
 
 
 class ReadPoint(Model):

@@ -153,6 +153,16 @@ def job_plan(principal: Principal, workload: Workload) -> None:
     must_see(principal, workload)
 
 
+def data_advice(principal: Principal, workload: Workload) -> None:
+    """Owner, team, lead, admin."""
+    must_see(principal, workload)
+
+
+def choose_loader(principal: Principal, workload: Workload) -> None:
+    """Owner, lead, admin."""
+    must_steer(principal, workload, "set the loader of")
+
+
 def results(principal: Principal, workload: Workload) -> None:
     """Owner, lead, admin: they may be whatever the owner's code wrote."""
     must_steer(principal, workload, "fetch the results of")

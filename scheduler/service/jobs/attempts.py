@@ -15,6 +15,7 @@ from gpucommons.scheduler.core.model.types import AttemptId, Checkpoint, Progres
 from gpucommons.scheduler.curves.points import Counter, Point, Source, Unit
 from gpucommons.scheduler.curves.storing import progress_of, stored_point
 from gpucommons.scheduler.curves.trainer_status import point_of
+from gpucommons.scheduler.data_loading import Loading
 from gpucommons.scheduler.errors import StaleAttempt
 from gpucommons.scheduler.file_storage.job_files import JobFiles
 from gpucommons.scheduler.principal import Principal
@@ -37,7 +38,11 @@ def report_progress(
         metrics=dict(report.metrics),
         at_ms=service.now_ms(),
     )
-    service.loop.observe(ProgressReported(attempt_id=attempt_id, progress=progress))
+    told = report.loading
+    loading = None if told is None else Loading(**told.model_dump())
+    service.loop.observe(
+        ProgressReported(attempt_id=attempt_id, progress=progress, loading=loading)
+    )
     return _orders(workload)
 
 

@@ -336,21 +336,21 @@ def cancel(service: Service, principal: Principal, ref: str) -> Pending[models.J
     """Cancel a job."""
     found = find_job(service, principal, ref)
     authorization.cancel(principal, found)
-    return _steer(service, principal, found, Cancel(workload_id=found.workload_id))
+    return steered(service, principal, found, Cancel(workload_id=found.workload_id))
 
 
 def pause(service: Service, principal: Principal, ref: str) -> Pending[models.JobView]:
     """Stop a job with a checkpoint and keep it paused."""
     found = find_job(service, principal, ref)
     authorization.pause(principal, found)
-    return _steer(service, principal, found, Pause(workload_id=found.workload_id))
+    return steered(service, principal, found, Pause(workload_id=found.workload_id))
 
 
 def resume(service: Service, principal: Principal, ref: str) -> Pending[models.JobView]:
     """Put a paused job back in line."""
     found = find_job(service, principal, ref)
     authorization.resume(principal, found)
-    return _steer(service, principal, found, Resume(workload_id=found.workload_id))
+    return steered(service, principal, found, Resume(workload_id=found.workload_id))
 
 
 def resize(
@@ -363,12 +363,13 @@ def resize(
     spec = resized_spec(found, size, service.loop.cluster)
     _able(service, spec, chosen=True)
     action = ResizeJob(workload_id=found.workload_id, size=size_of(spec))
-    return _steer(service, principal, found, action)
+    return steered(service, principal, found, action)
 
 
-def _steer(
+def steered(
     service: Service, principal: Principal, found: Workload, action: Action
 ) -> Pending[models.JobView]:
+    """Ask the loop for it; answered with the job once a cycle has done it."""
     _refuse_if_over(found)
 
     def view() -> models.JobView:
@@ -376,17 +377,17 @@ def _steer(
 
     def probe() -> models.JobView | None:
         try:
-            return steered.probe()
+            return answered.probe()
         except UnknownWorkload:
             # It ended before a cycle read what was asked, and what has ended leaves the cluster.
             _refuse_if_over(workload_of(service, found.workload_id))
             raise
 
     intent = service.ask(principal, action)
-    steered = decision(
+    answered = decision(
         service, intent, lambda _: view(), timeout_s=_STEER_TIMEOUT_S, meanwhile=view
     )
-    return replace(steered, probe=probe)
+    return replace(answered, probe=probe)
 
 
 def _refuse_if_over(job: Workload) -> None:

@@ -30,6 +30,7 @@ READS = [
     "sweeps",
     f"sweeps/{JOB_ID}",
     f"sweeps/{JOB_ID}/figures",
+    f"jobs/{JOB_ID}/data",
 ]
 WRITES = [
     ("jobs", REQUEST),
@@ -39,6 +40,7 @@ WRITES = [
     (f"jobs/{JOB_ID}/resume", {}),
     (f"jobs/{JOB_ID}/resize", {"milli_gpu": 2000}),
     (f"jobs/{JOB_ID}/again", {}),
+    (f"jobs/{JOB_ID}/data", {"workers": 4}),
     (f"leases/{LEASE_ID}/keep", {"minutes": 30}),
     (f"leases/{LEASE_ID}/drop", {}),
     (f"leases/{LEASE_ID}/hibernate", {}),

@@ -87,6 +87,7 @@ def shared(launch: Launch, namespace: str) -> Mapping[str, str]:
         "MASTER_ADDR": master_address(launch, namespace),
         "MASTER_PORT": str(ports(launch)[0]),
         **global_batch.variables(workload, attempt),
+        **({} if workload.loader is None else workload.loader.variables()),
         **_of_launcher(launch, namespace),
     }
 

@@ -1,0 +1,97 @@
+/** What is said of a job's data loader, and what its buttons set. */
+import { expect, it } from 'vitest';
+
+import type { IDataAdvice } from '../server/dataloading';
+import { msg } from '../testing/make';
+import { dataView } from './dataloading';
+
+const BOUND: IDataAdvice = {
+  verdict: 'bound',
+  attempt: 2,
+  batches: 200,
+  batch_ms: 160,
+  wait_ms: 120,
+  workers: 0,
+  advised: { workers: 3, prefetch: 2 },
+  low_ms: 40,
+  high_ms: 44,
+  hints: [],
+  can_choose: true,
+  text: ''
+};
+const CHOSEN = {
+  workers: 3,
+  prefetch: 2,
+  by: 'ada',
+  at_ms: 1,
+  in_force: false
+};
+
+it('says what is waited for, what would help, and from what', () => {
+  const view = dataView(BOUND, true, msg);
+  expect(view?.finding).toBe(
+    'It waits for its data for 120 ms of 160 ms per batch (75 %). With 3 workers, 2 batches ahead a batch likely takes 40 ms to 44 ms.'
+  );
+  expect(view?.source).toBe(
+    'Timed over the newest 200 batches of attempt 2, in its first process.'
+  );
+  expect(view?.applies).toEqual({ workers: 3, prefetch: 2 });
+  expect(view?.takesBack).toBe(false);
+});
+
+it('has a button only for who may steer a job that is not over', () => {
+  expect(dataView(BOUND, false, msg)?.applies).toBeNull();
+  expect(dataView({ ...BOUND, can_choose: false }, true, msg)?.applies).toBe(
+    null
+  );
+});
+
+it('says what was chosen, takes it back, and offers it no second time', () => {
+  const chosen = dataView({ ...BOUND, chosen: CHOSEN }, true, msg);
+  expect(chosen?.chosen).toBe(
+    'From its next attempt on: 3 workers, 2 batches ahead, as ada chose.'
+  );
+  expect([chosen?.applies, chosen?.takesBack]).toEqual([null, true]);
+  const other = { ...CHOSEN, workers: 1, prefetch: 1, in_force: true };
+  const changed = dataView({ ...BOUND, chosen: other }, true, msg);
+  expect(changed?.chosen).toBe(
+    'It runs with 1 worker, 1 batch ahead, as ada chose.'
+  );
+  expect(changed?.applies).toEqual({ workers: 3, prefetch: 2 });
+});
+
+it('says nothing where nothing was timed, and names no gain where none is known', () => {
+  const unknown: IDataAdvice = { ...BOUND, verdict: 'unknown', advised: null };
+  expect(dataView(unknown, true, msg)).toBeNull();
+  expect(dataView({ ...unknown, chosen: CHOSEN }, true, msg)?.source).toBe('');
+  const fine = dataView(
+    { ...BOUND, verdict: 'fine', wait_ms: 1.25 },
+    true,
+    msg
+  );
+  expect(fine?.finding).toBe(
+    'It does not wait for its data: 1.3 ms of 160 ms per batch.'
+  );
+  const busy = { ...BOUND, verdict: 'busy' as const, gpu_percent: 96 };
+  expect(dataView(busy, true, msg)?.finding).toContain(
+    'busy all the same (96 %)'
+  );
+});
+
+it('words what is beside in the language of the page, and what is new as it came', () => {
+  const hints = [
+    { kind: 'cores', values: ['2', '3'], text: '' },
+    { kind: 'cache', values: ['4.7', '16.0'], text: '' },
+    { kind: 'remote', values: ['nfs4'], text: '' },
+    { kind: 'far', values: [], text: '' },
+    { kind: 'stream', values: [], text: '' },
+    { kind: 'loader', values: [], text: '' },
+    { kind: 'newer', values: [], text: 'Of a newer scheduler.' }
+  ];
+  const said = dataView({ ...BOUND, hints }, true, msg)?.hints ?? [];
+  expect(said[0]).toContain('has 2 cores, and would need 3');
+  expect(said[1]).toContain('takes 4.7 GiB once it is loaded');
+  expect(said[2]).toContain('lie on nfs4');
+  expect(said.at(-1)).toBe('Of a newer scheduler.');
+  expect(new Set(said).size).toBe(7);
+});

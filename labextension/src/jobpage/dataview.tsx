@@ -1,0 +1,103 @@
+/** Whether the job waits for its data, and one button that sets what would help, for its next attempt. */
+import * as React from 'react';
+
+import { usePanel } from '../components/context';
+import { h } from '../components/h';
+import { ActionButton, Callout, LinkButton } from '../components/parts';
+import { useLooked } from '../components/polling';
+import { maySteer } from '../model/jobs';
+import { told } from '../server/api';
+import type { IDataAdvice, ILoaderSettings } from '../server/dataloading';
+import type { IJob } from '../server/types';
+import { dataView } from './dataloading';
+
+/** Progress comes every few seconds; what it says of the data changes slowly. */
+const LOOK_EVERY_MS = 15_000;
+const HONOURED = 'GPUCOMMONS_LOADER_WORKERS, GPUCOMMONS_LOADER_PREFETCH';
+
+export function DataView({ job }: { job: IJob }): React.JSX.Element | null {
+  const { model, msg, trans } = usePanel();
+  const [isBusy, setBusy] = React.useState(false);
+  const [problem, setProblem] = React.useState<string | null>(null);
+  const ask = React.useCallback(
+    () =>
+      model.api.request<IDataAdvice>('GET', ['api', 'jobs', job.id, 'data']),
+    [model, job.id]
+  );
+  const { found, look } = useLooked(ask, LOOK_EVERY_MS);
+  const view = found && dataView(found, maySteer(job, model.whoami), msg);
+  if (!view) {
+    return null;
+  }
+  const choose = async (settings: ILoaderSettings) => {
+    if (isBusy) {
+      return;
+    }
+    setBusy(true);
+    setProblem(null);
+    try {
+      const path = ['api', 'jobs', job.id, 'data'];
+      await model.api.request('POST', path, settings);
+      await look();
+    } catch (error) {
+      setProblem(told(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+  const { applies } = view;
+  const isBound = found.verdict === 'bound';
+  return (
+    <section className="gc-Data" aria-label={trans.__('Data')}>
+      <Callout tone={isBound ? 'borrow' : 'info'}>
+        {view.finding}{' '}
+        {applies ? (
+          <ActionButton
+            isBusy={isBusy}
+            describedBy="gc-data-honoured"
+            onClick={() => {
+              void choose(applies);
+            }}
+          >
+            {trans.__('Apply to the next attempt')}
+          </ActionButton>
+        ) : null}
+        {view.chosen ? (
+          <p>
+            {view.chosen}{' '}
+            {view.takesBack ? (
+              <LinkButton
+                onClick={() => {
+                  void choose({ workers: null, prefetch: 2 });
+                }}
+              >
+                {trans.__('As the script says')}
+              </LinkButton>
+            ) : null}
+          </p>
+        ) : null}
+        {problem ? (
+          <p className="gc-tone-error" role="alert">
+            {problem}
+          </p>
+        ) : null}
+        {view.hints.map(hint => (
+          <p key={hint}>{hint}</p>
+        ))}
+        <p className="gc-Muted" id="gc-data-honoured">
+          {[
+            view.source,
+            applies || view.chosen
+              ? trans.__(
+                  'Set on torch’s data loaders before their first batch (%1); what runs goes on as it began.',
+                  HONOURED
+                )
+              : ''
+          ]
+            .join(' ')
+            .trim()}
+        </p>
+      </Callout>
+    </section>
+  );
+}

@@ -1,0 +1,75 @@
+"""``gpucommons data``: whether a job waits for its data, and what its next attempt is to do about it."""
+
+from __future__ import annotations
+
+import argparse
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.connect import connect
+from gpucommons.scheduler.cli.present import show
+from gpucommons.scheduler.client import plan_calls
+from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models.plans.loading_words import workers_text
+
+
+def add_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    """The grammar of this command."""
+    command = commands.add_parser(
+        "data",
+        parents=[shared],
+        help="say whether a job waits for its data; set how its next attempt loads it",
+        description="Sets nothing unless told so. --apply takes what is advised; torch's data loaders get it"
+        " before their first batch, in scripts that call training.current() or use a callback.",
+    )
+    command.add_argument("job", help="name or id")
+    wanted = command.add_mutually_exclusive_group()
+    wanted.add_argument("--apply", action="store_true", help="set what is advised")
+    wanted.add_argument("--workers", type=_number, metavar="N", help="set another number")
+    wanted.add_argument("--as-script", action="store_true", help="set nothing any more")
+    command.add_argument(
+        "--prefetch", type=_number, metavar="N", help="batches that each worker has ready"
+    )
+    command.set_defaults(run=data)
+
+
+def data(arguments: argparse.Namespace) -> int:
+    """The advice; and the choice, where one is made."""
+    if arguments.prefetch is not None and arguments.workers is None:
+        raise BadRequest("--prefetch N goes with --workers N.")
+    with connect(arguments) as scheduler:
+        found = scheduler.send(plan_calls.data_advice(arguments.job))
+        wanted = _wanted(arguments, found)
+        if wanted is not None:
+            scheduler.send(plan_calls.choose_loader(arguments.job, wanted))
+            found = scheduler.send(plan_calls.data_advice(arguments.job))
+    lines = [found.text]
+    if found.chosen is not None:
+        since = "it runs so" if found.chosen.in_force else "from its next attempt on"
+        chosen = workers_text(found.chosen.workers, found.chosen.prefetch)
+        lines.append(f"Chosen by {found.chosen.by}: {chosen} ({since}).")
+    elif found.advised is not None and found.can_choose:
+        lines.append(f"To set it for the next attempt: gpucommons data {arguments.job} --apply")
+    show(found, "\n".join(lines), output=arguments.output)
+    return 0
+
+
+def _wanted(
+    arguments: argparse.Namespace, found: models.DataAdvice
+) -> models.LoaderSettings | None:
+    if arguments.as_script:
+        return models.LoaderSettings()
+    if arguments.workers is not None:
+        return models.LoaderSettings(workers=arguments.workers, prefetch=arguments.prefetch or 2)
+    if arguments.apply and found.advised is None:
+        message = f"Nothing is advised that could be set. {found.text}"
+        raise BadRequest(message)
+    return found.advised if arguments.apply else None
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 5):  # noqa: PLR2004 - 1,024 at most
+        message = f"{text!r} is no number of workers: 0, 1, 2 …"
+        raise argparse.ArgumentTypeError(message)
+    return int(text)

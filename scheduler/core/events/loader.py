@@ -1,0 +1,36 @@
+"""How a job loads its data from its next attempt on, as somebody chose it on its page; never by itself."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.intents import ChooseLoader
+from gpucommons.scheduler.core.model.types import Workload
+from gpucommons.scheduler.data_loading import LoaderChoice
+
+
+def choose(cycle: CycleState, workload: Workload, action: ChooseLoader, by: str) -> None:
+    """Note it. The attempt that runs goes on as it began."""
+    before = workload.loader
+    chosen = None
+    if action.workers is not None:
+        chosen = LoaderChoice(
+            workers=action.workers, prefetch=action.prefetch, by=by, at_ms=cycle.now_ms
+        )
+    if in_words(chosen) == in_words(before):
+        return
+    cycle.put(evolve(workload, loader=chosen))
+    text = f"{workload.spec.name} loads its data with {in_words(chosen)} from its next attempt on, by {by}."
+    data = {"old": in_words(before), "new": in_words(chosen)}
+    cycle.tell("loader", text, workload, by=by, data=data)
+
+
+def in_words(choice: LoaderChoice | None) -> str:
+    """``4 workers, 2 batches ahead each``."""
+    if choice is None:
+        return "what its script says"
+    if choice.workers == 0:
+        return "no workers"
+    workers = "1 worker" if choice.workers == 1 else f"{choice.workers} workers"
+    batches = "1 batch" if choice.prefetch == 1 else f"{choice.prefetch} batches"
+    return f"{workers}, {batches} ahead each"

@@ -1,0 +1,242 @@
+"""How long a script waits for its data: told with its progress, so that its page can say what would help.
+
+torch's ``DataLoader`` is timed where it hands out batches, without a line in the script. The first batch of
+an epoch is left out: workers start, and files are opened. What somebody chose for the next attempt on the
+job's page is set on each loader before its first batch, and on no other way.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+WORKERS_VARIABLE = "GPUCOMMONS_LOADER_WORKERS"
+PREFETCH_VARIABLE = "GPUCOMMONS_LOADER_PREFETCH"
+#: Fewer batches say nothing; and so many of the newest are looked at.
+LEAST, WINDOW = 20, 256
+#: A batch that took so many times the usual one had a save or an evaluation in it.
+_UNUSUAL = 10
+#: Of a batch: less than this part of it is no wait that anybody would see.
+_LATE = 0.02
+_MOST_PARTS = 10_000
+_PICKLED = (AttributeError, TypeError, RuntimeError, OSError, EOFError)
+_Batch = TypeVar("_Batch")
+
+
+class LoaderClock:
+    """The newest batches of one loader: how long each took, and how long of that it was waited for."""
+
+    def __init__(self, about: Mapping[str, Any] | None = None) -> None:
+        self.about: dict[str, Any] = dict(about or {})
+        self.spent_us = 0
+        self._batches: deque[tuple[int, int]] = deque(maxlen=WINDOW)
+
+    def took(self, *, batch_us: int, wait_us: int) -> None:
+        """One more batch."""
+        self.spent_us += batch_us
+        self._batches.append((batch_us, wait_us))
+
+    def report(self) -> dict[str, Any] | None:
+        """Means over the usual ones; None while they are too few."""
+        if len(self._batches) < LEAST:
+            return None
+        usual_us = statistics.median(batch for batch, _ in self._batches)
+        kept = [one for one in self._batches if one[0] <= _UNUSUAL * usual_us]
+        late = sum(wait > _LATE * batch for batch, wait in kept)
+        return {
+            **self.about,
+            "batches": len(kept),
+            "batch_us": round(statistics.fmean(batch for batch, _ in kept)),
+            "wait_us": round(statistics.fmean(wait for _, wait in kept)),
+            "late_percent": round(100 * late / len(kept)),
+        }
+
+
+class Loading:
+    """All loaders of this process; the one on which most time is spent counts."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        *,
+        now_us: Callable[[], int] = lambda: time.perf_counter_ns() // 1000,
+    ) -> None:
+        self.workers = _number(environ, WORKERS_VARIABLE)
+        self.prefetch = _number(environ, PREFETCH_VARIABLE)
+        self._processes = _number(environ, "LOCAL_WORLD_SIZE") or 1
+        self._now_us = now_us
+        self._clocks: list[LoaderClock] = []
+        self._watches = False
+
+    def report(self) -> dict[str, Any] | None:
+        """What was measured of the training's loader; None while that is too little."""
+        found = max(self._clocks, key=lambda one: one.spent_us, default=None)
+        return None if found is None else found.report()
+
+    def clock(self, about: Mapping[str, Any]) -> LoaderClock:
+        """For one more loader."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+        shared = {"processes": self._processes, **({"cores": cores} if cores else {})}
+        self._clocks.append(LoaderClock({**shared, **about}))
+        return self._clocks[-1]
+
+    def timed(self, batches: Iterable[_Batch]) -> Iterator[_Batch]:
+        """The same batches, of any loader, and how long they are waited for."""
+        clock, source, before_us = self.clock({}), iter(batches), None
+        while True:
+            begun_us = self._now_us()
+            try:
+                batch = next(source)
+            except StopIteration:
+                return
+            got_us = self._now_us()
+            if before_us is not None:
+                clock.took(batch_us=got_us - before_us, wait_us=got_us - begun_us)
+            before_us = got_us
+            yield batch
+
+    def watch(self) -> None:
+        """Time torch's loaders from now on; where the script has not imported torch yet, later."""
+        if self._watches:
+            return
+        if self.workers is not None and "torch" not in sys.modules:
+            try:  # what was chosen must be there before the first batch
+                import_module("torch.utils.data")
+            except ImportError:
+                self._watches = True
+                return
+        module = sys.modules.get("torch.utils.data.dataloader")
+        if module is not None:
+            self._watches = True
+            self._hook(module)
+
+    def _hook(self, module: Any) -> None:
+        loader, iterator = module.DataLoader, getattr(module, "_BaseDataLoaderIter", None)
+        begin = loader.__iter__
+        if iterator is None:
+            return  # another torch than those that are known: nothing is timed, nothing breaks
+        fetch = iterator.__next__
+
+        def begin_with_choice(this: Any) -> Any:
+            if not hasattr(this, "_gpucommons_clock"):
+                before = (this.num_workers, this.prefetch_factor)
+                self._choose(this)
+                this._gpucommons_clock = self.clock(_about(this))
+                try:
+                    return self._begun(begin(this), this)
+                except _PICKLED as error:
+                    if (this.num_workers, this.prefetch_factor) == before:
+                        raise
+                    this.num_workers, this.prefetch_factor = before
+                    this._gpucommons_clock.about.update(_about(this))
+                    _say(f"its data loader does not start with chosen workers ({error}): as before")
+            return self._begun(begin(this), this)
+
+        def timed_next(this: Any) -> Any:
+            clock = getattr(this, "_gpucommons_clock", None)
+            if clock is None:  # it was begun before anybody looked
+                clock = this._gpucommons_clock = self.clock(_known_of(this))
+            is_first = this._num_yielded == 0 or not hasattr(this, "_gpucommons_got_us")
+            begun_us = self._now_us()
+            batch = fetch(this)
+            got_us = self._now_us()
+            if is_first:
+                clock.about.update(_sample_bytes(batch, clock.about.get("batch_samples")))
+            else:
+                clock.took(batch_us=got_us - this._gpucommons_got_us, wait_us=got_us - begun_us)
+            this._gpucommons_got_us = got_us
+            return batch
+
+        loader.__iter__, iterator.__next__ = begin_with_choice, timed_next
+
+    def _begun(self, iterator: Any, loader: Any) -> Any:
+        iterator._gpucommons_clock = loader._gpucommons_clock
+        return iterator
+
+    def _choose(self, loader: Any) -> None:
+        """What somebody chose. A stream is left alone: each worker would read all of it once more."""
+        if self.workers is None or _is_stream(loader):
+            return
+        loader.num_workers = self.workers
+        if self.workers > 0:
+            loader.prefetch_factor = self.prefetch or loader.prefetch_factor or 2
+        else:
+            loader.prefetch_factor = None
+
+
+def _number(environ: Mapping[str, str], name: str) -> int | None:
+    text = environ.get(name, "")
+    return int(text) if text.isdecimal() else None
+
+
+def _is_stream(loader: Any) -> bool:
+    """By its name: torch need not be imported for it."""
+    return any(one.__name__ == "IterableDataset" for one in type(loader.dataset).__mro__)
+
+
+def _about(loader: Any) -> dict[str, Any]:
+    """What a loader says of itself."""
+    found: dict[str, Any] = {"workers": loader.num_workers, "stream": _is_stream(loader)}
+    if loader.batch_size:
+        found["batch_samples"] = loader.batch_size
+    if loader.num_workers > 0 and loader.prefetch_factor:
+        found["prefetch"] = loader.prefetch_factor
+    with suppress(TypeError):  # a stream may have no end
+        found["samples"] = len(loader.dataset)
+    system = file_system_of(_folder_of(loader.dataset))
+    return found | ({"file_system": system} if system else {})
+
+
+def _known_of(iterator: Any) -> dict[str, Any]:
+    workers = getattr(iterator, "_num_workers", None)
+    return {"workers": workers} if isinstance(workers, int) else {}
+
+
+def _folder_of(dataset: Any) -> Path | None:
+    """Where its files lie, if it says so as torchvision's and Hugging Face's data sets do."""
+    while hasattr(dataset, "dataset"):
+        dataset = dataset.dataset  # a part of another one
+    root = getattr(dataset, "root", None)
+    cached = getattr(dataset, "cache_files", None)
+    if not isinstance(root, (str, Path)) and isinstance(cached, list) and cached:
+        root = cached[0].get("filename") if isinstance(cached[0], dict) else None
+    return Path(root).absolute() if isinstance(root, (str, Path)) else None
+
+
+def file_system_of(folder: Path | None, mounts: Path = Path("/proc/self/mounts")) -> str:
+    """The kind of file system below which it lies: ``ext4``, ``nfs4``; empty where that is not known."""
+    if folder is None:
+        return ""
+    try:
+        lines = [line.split() for line in mounts.read_text().splitlines()]
+    except OSError:
+        return ""
+    found = [(one[1], one[2]) for one in lines if len(one) > 2 and folder.is_relative_to(one[1])]  # noqa: PLR2004 - what, where, kind
+    return max(found, key=lambda one: len(one[0]), default=("", ""))[1][:32]
+
+
+def _sample_bytes(batch: Any, size: int | None) -> dict[str, int]:
+    """How much memory one sample takes once it is loaded; nothing where that cannot be told."""
+    left, total, parts = [batch], 0, 0
+    while left and parts < _MOST_PARTS:
+        one = left.pop()
+        parts += 1
+        if isinstance(one, Mapping):
+            left += one.values()
+        elif isinstance(one, (list, tuple)):
+            left += one
+        else:
+            total += getattr(one, "nbytes", 0)
+    return {"sample_bytes": -(-total // size)} if size and total and not left else {}
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} gpucommons: {text}\n")

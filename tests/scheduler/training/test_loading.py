@@ -1,0 +1,209 @@
+"""How long a script waits for its data: timed where batches are handed out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from gpucommons.scheduler.training.loading import Loading, file_system_of
+
+COMPUTE_US, WAIT_US = 40_000, 60_000
+
+
+class Clock:
+    """Microseconds that pass when they are spent."""
+
+    def __init__(self) -> None:
+        self.us = 0
+
+    def __call__(self) -> int:
+        return self.us
+
+
+class Data:
+    """Samples of four bytes each, in a folder."""
+
+    root = "/data/digits"
+
+    def __len__(self) -> int:
+        return 120
+
+
+class IterableDataset(Data):
+    """A stream, by its name."""
+
+
+class Batch:
+    nbytes = 16
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Any:
+    """As much of torch's loaders as is looked at; each batch takes its time to load."""
+    module = ModuleType("torch.utils.data.dataloader")
+
+    class _BaseDataLoaderIter:
+        def __init__(self, loader: Any) -> None:
+            self._num_workers = loader.num_workers
+            self._num_yielded = 0
+            self._left = loader.batches
+
+        def __next__(self) -> Any:
+            if not self._left:
+                raise StopIteration
+            clock.us += WAIT_US if self._num_yielded else 10 * WAIT_US
+            self._left -= 1
+            self._num_yielded += 1
+            return {"x": [Batch()], "y": (3,)}
+
+    class DataLoader:
+        def __init__(self, dataset: Any, batches: int = 30, num_workers: int = 0) -> None:
+            self.dataset, self.batches, self.num_workers = dataset, batches, num_workers
+            self.prefetch_factor = 2 if num_workers else None
+            self.batch_size = 4
+
+        def __iter__(self) -> Any:
+            if self.num_workers > 8:
+                message = "cannot pickle"
+                raise TypeError(message)
+            return _BaseDataLoaderIter(self)
+
+    module.DataLoader, module._BaseDataLoaderIter = DataLoader, _BaseDataLoaderIter  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    monkeypatch.setitem(sys.modules, "torch.utils.data.dataloader", module)
+    return module
+
+
+def trained(iterator: Any, clock: Clock) -> None:
+    """One epoch."""
+    while True:
+        try:
+            next(iterator)
+        except StopIteration:
+            return
+        clock.us += COMPUTE_US
+
+
+def loading(clock: Clock, **environ: str) -> Loading:
+    found = Loading(environ, now_us=clock)
+    found.watch()
+    return found
+
+
+def test_torchs_loaders_are_timed_without_their_first_batch(torch: Any, clock: Clock) -> None:
+    found = loading(clock, LOCAL_WORLD_SIZE="2")
+    loader = torch.DataLoader(Data())
+    trained(iter(loader), clock)
+    told = found.report()
+    assert told is not None
+    assert (told["batches"], told["batch_us"], told["wait_us"]) == (29, 100_000, 60_000)
+    assert (told["late_percent"], told["workers"], told["processes"]) == (100, 0, 2)
+    assert (told["samples"], told["sample_bytes"], told["batch_samples"]) == (120, 4, 4)
+    assert told["stream"] is False
+    assert "prefetch" not in told
+
+
+def test_an_evaluation_between_two_batches_is_no_wait(torch: Any, clock: Clock) -> None:
+    found = loading(clock)
+    iterator = iter(torch.DataLoader(Data()))
+    next(iterator)
+    clock.us += 60_000_000
+    trained(iterator, clock)
+    told = found.report()
+    assert told is not None
+    assert told["batch_us"] == 100_000
+
+
+def test_the_loader_on_which_most_time_is_spent_is_the_trainings(torch: Any, clock: Clock) -> None:
+    found = loading(clock)
+    trained(iter(torch.DataLoader(Data(), batches=100)), clock)
+    trained(iter(torch.DataLoader(Data(), batches=25, num_workers=3)), clock)
+    told = found.report()
+    assert told is not None
+    assert (told["workers"], told["batches"]) == (0, 99)
+
+
+def test_few_batches_say_nothing(torch: Any, clock: Clock) -> None:
+    found = loading(clock)
+    trained(iter(torch.DataLoader(Data(), batches=20)), clock)
+    assert found.report() is None
+
+
+def test_a_loader_that_was_begun_before_anybody_looked_is_timed_from_then_on(
+    torch: Any, clock: Clock
+) -> None:
+    iterator = iter(torch.DataLoader(Data(), num_workers=2))
+    next(iterator)
+    found = loading(clock)
+    trained(iterator, clock)
+    told = found.report()
+    assert told is not None
+    assert (told["workers"], told["wait_us"]) == (2, WAIT_US)
+
+
+def test_what_was_chosen_is_set_on_each_loader_and_on_no_stream(torch: Any, clock: Clock) -> None:
+    found = loading(clock, GPUCOMMONS_LOADER_WORKERS="4", GPUCOMMONS_LOADER_PREFETCH="3")
+    loader, stream = torch.DataLoader(Data()), torch.DataLoader(IterableDataset())
+    trained(iter(loader), clock)
+    iter(stream)
+    assert (loader.num_workers, loader.prefetch_factor) == (4, 3)
+    assert (stream.num_workers, stream.prefetch_factor) == (0, None)
+    told = found.report()
+    assert told is not None
+    assert (told["workers"], told["prefetch"]) == (4, 3)
+
+
+def test_without_a_choice_nothing_is_set(torch: Any, clock: Clock) -> None:
+    loading(clock)
+    loader = torch.DataLoader(Data(), num_workers=1)
+    iter(loader)
+    assert (loader.num_workers, loader.prefetch_factor) == (1, 2)
+
+
+def test_a_loader_that_does_not_start_as_chosen_starts_as_the_script_says(
+    torch: Any, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loading(clock, GPUCOMMONS_LOADER_WORKERS="9")
+    loader = torch.DataLoader(Data(), num_workers=1)
+    trained(iter(loader), clock)
+    assert (loader.num_workers, loader.prefetch_factor) == (1, 2)
+    assert "does not start with chosen workers (cannot pickle)" in capsys.readouterr().err
+
+
+def test_an_error_of_the_scripts_own_loader_stays_its_own(torch: Any, clock: Clock) -> None:
+    loading(clock)
+    with pytest.raises(TypeError, match="cannot pickle"):
+        iter(torch.DataLoader(Data(), num_workers=9))
+
+
+def test_any_other_loader_is_timed_by_one_word(clock: Clock) -> None:
+    def slow() -> Iterator[int]:
+        for number in range(30):
+            clock.us += WAIT_US
+            yield number
+
+    found = Loading({}, now_us=clock)
+    for _ in found.timed(slow()):
+        clock.us += COMPUTE_US
+    told = found.report()
+    assert told is not None
+    assert (told["batches"], told["batch_us"], told["wait_us"]) == (29, 100_000, 60_000)
+    assert "workers" not in told
+
+
+def test_the_file_system_of_data_is_that_of_the_nearest_mount(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text("/dev/sda / ext4 rw 0 0\nserver:/d /data nfs4 rw 0 0\nbroken\n")
+    assert file_system_of(Path("/data/digits"), mounts) == "nfs4"
+    assert file_system_of(Path("/database"), mounts) == "ext4"
+    assert file_system_of(None, mounts) == file_system_of(Path("/"), tmp_path / "none") == ""
