@@ -7,6 +7,7 @@ the parameters, the body must be the call's model: what is not in the table does
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from gpucommons.scheduler.errors import BadRequest, NotFound, SchedulerError
 from gpucommons.scheduler.models.jobs.schedules import PromotionRequest
 
 #: What the API appends to a reference: never the name of a job, which ends in a number.
-_VERBS = "again|budget|cancel|curve|data|figures|log|pause|resize|results|resume|stop|why"
+_VERBS = "again|budget|cancel|curve|data|figures|log|outlook|pause|resize|results|resume|stop|why"
 _NAME = "[a-z0-9][a-z0-9-]{0,49}"
 #: An id or a name, or a name behind its team's.
 REF = rf"(?P<ref>{_NAME}(?:/(?!(?:{_VERBS})(?:/|$)){_NAME})?)"
@@ -108,6 +109,17 @@ def _curve(asked: Asked) -> Call[models.Curve]:
     if source is not None and not re.fullmatch(r"[a-z]{1,20}", source):
         raise BadRequest("source must be the name of a source, as the curve lists them.")
     return calls.curve(asked.ref, source)
+
+
+def _outlook(asked: Asked) -> Call[models.CurveOutlook]:
+    metric, said = asked.query.get("metric", ""), asked.query.get("goal", "")
+    try:
+        goal = float(said)
+    except ValueError:
+        goal = math.nan
+    if not metric or not math.isfinite(goal):
+        raise BadRequest("An outlook is asked for by metric and goal: metric=accuracy&goal=0.95.")
+    return plan_calls.curve_outlook(asked.ref, metric=metric, goal=goal)
 
 
 def _schedules(asked: Asked) -> Call[models.ScheduleList]:
@@ -233,6 +245,8 @@ TABLE = (
         body=models.JobSize,
     ),
     Row(method="POST", pattern=f"jobs/{REF}/again", call=_again),
+    Row(method="GET", pattern=f"jobs/{REF}/outlook", call=_outlook),
+    Row(method="GET", pattern="advise/together", call=lambda _: plan_calls.waiting_together()),
     Row(method="GET", pattern=f"jobs/{REF}/data", call=lambda a: plan_calls.data_advice(a.ref)),
     Row(
         method="POST",

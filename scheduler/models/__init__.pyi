@@ -230,7 +230,12 @@ from gpucommons.scheduler.models.plans.loading import (
     LoaderSettings,
     LoadingHintView,
 )
-from gpucommons.scheduler.models.plans.outlook import CurveOutlook, OpenRangeView
+from gpucommons.scheduler.models.plans.outlook import (
+    CurveOutlook,
+    OpenRangeView,
+    OutlookSize,
+    PartedView,
+)
 from gpucommons.scheduler.models.plans.together import TogetherJob, TogetherPool, TogetherView
 from gpucommons.scheduler.models.reports import (
     REPORT_COLUMNS,
@@ -350,9 +355,11 @@ __all__ = [
     "OfferView",
     "OnIdleRequest",
     "OpenRangeView",
+    "OutlookSize",
     "ParkRequest",
     "ParkedReport",
     "PartOfView",
+    "PartedView",
     "PauseView",
     "PipelineList",
     "PipelineRequest",

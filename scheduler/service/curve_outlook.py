@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.advisor.choice.advise import spread_after
+from gpucommons.scheduler.advisor.choice.question import Range
 from gpucommons.scheduler.advisor.learning_curve import (
     FURTHEST,
     LEAST_POINTS,
@@ -19,11 +23,16 @@ from gpucommons.scheduler.advisor.learning_curve import (
     reached_at,
     rises_since,
 )
+from gpucommons.scheduler.advisor.scaling import Seen, scaling_of
 from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.text.plan_words import length_of
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.advice.plan_outcomes import gpus_of
+from gpucommons.scheduler.service.advice.waiting_together import run_by_gpus
 from gpucommons.scheduler.service.jobs import logs
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.service import Service
@@ -32,6 +41,7 @@ _VALIDATION = re.compile(r"^(val|valid|validation|eval|test)[_/.-]")
 #: Below such a share it is said that the goal is likely not reached.
 _SELDOM = 0.1
 _POINTS_OF_A_PACE = 2
+_DOUBLED = (1, 2, 4, 8, 16)
 
 
 def curve_outlook(
@@ -61,7 +71,15 @@ def curve_outlook(
         raise BadRequest(message)
     fitted = fit(steps, values)
     said = _said(_Asked(curve, metric, goal, steps, values), fitted, is_over=is_final(found))
-    return said.model_copy(update={"hints": list(_hints(curve, metric, fitted))})
+    return said.model_copy(
+        update={
+            "is_flat": fitted is not None and is_flat(fitted),
+            "parted": (parted := list(_parted(curve))),
+            "hints": list(_hints(_unit(curve), metric, fitted, parted)),
+            "sizes": sizes_of(service, found, curve, said.seconds),
+            "simulated": is_simulated(service.loop.cluster, found),
+        }
+    )
 
 
 class _Asked:
@@ -138,15 +156,10 @@ def _sentence(
 def _seconds(asked: _Asked, found: Reach) -> models.OpenRangeView | None:
     """By the second half of the newest attempt: its start loads and compiles."""
     newest = asked.curve.points[-1].attempt
-    points = [one for one in asked.curve.points if one.attempt == newest]
-    points = points[len(points) // 2 :]
-    if len(points) < _POINTS_OF_A_PACE:
+    pace_s = pace_of(asked.curve, newest)
+    if pace_s is None:
         return None
-    done = _at(asked.unit, points[-1]) - _at(asked.unit, points[0])
-    spent_s = (points[-1].at_ms - points[0].at_ms) / 1000
-    if done <= 0 or spent_s <= 0:
-        return None
-    now, pace_s = asked.steps[-1], spent_s / done
+    now = asked.steps[-1]
     low, middle, high = (
         None if one is None else max(0.0, one - now) * pace_s
         for one in (found.low, found.middle, found.high)
@@ -154,13 +167,132 @@ def _seconds(asked: _Asked, found: Reach) -> models.OpenRangeView | None:
     return models.OpenRangeView(low=low, middle=middle, high=high)
 
 
-def _hints(curve: models.Curve, metric: str, fitted: Fit | None) -> Iterator[str]:
+def sizes_of(
+    service: Service,
+    workload: Workload,
+    curve: models.Curve,
+    seconds: models.OpenRangeView | None,
+) -> list[models.OutlookSize]:
+    """The same rest of the run with 1, 2, 4 … GPUs; empty where nothing is known of other numbers.
+
+    By the formula of its plan where it took one, else by its own attempts, to twice the most GPUs that it
+    had. Either is held to the pace that it has now.
+    """
+    attempt = workload.attempts[-1] if workload.attempts else None
+    now = 0 if attempt is None else gpus_of(attempt)
+    if seconds is None or seconds.low is None or now == 0:
+        return []
+    basis, times = "formula", _by_formula(service, workload, now)
+    if not times:
+        basis, times = "runs", _by_runs(service.loop.cluster, workload, curve, now)
+    return [
+        models.OutlookSize(gpus=now, seconds=seconds, basis="measured")
+        if gpus == now
+        else models.OutlookSize(gpus=gpus, seconds=_times(seconds, factor), basis=basis)
+        for gpus, factor in sorted({**times, now: Range(1, 1, 1)}.items())
+        if times and (gpus == now or gpus.bit_count() == 1)
+    ]
+
+
+def _by_formula(service: Service, workload: Workload, now: int) -> Mapping[int, Range]:
+    ranges = run_by_gpus(service, workload)
+    if now not in ranges:
+        return {}
+    here = ranges[now].middle
+    return {gpus: one.times(1 / here) for gpus, one in ranges.items()}
+
+
+def _by_runs(
+    cluster: Cluster, workload: Workload, curve: models.Curve, now: int
+) -> Mapping[int, Range]:
+    """Its attempts on real GPUs, each with its pace, as points of how it scales."""
+    if is_simulated(cluster, workload):
+        return {}
+    seen = [
+        Seen(
+            gpus=gpus_of(one),
+            nodes=len({worker.node_id for worker in one.placements}),
+            local_batch=1 / gpus_of(one),
+            step_s=pace_s,
+        )
+        for one in workload.attempts
+        if gpus_of(one) > 0 and (pace_s := pace_of(curve, one.number)) is not None
+    ]
+    if not any(one.gpus == now for one in seen):
+        return {}
+    scaling, most = scaling_of(seen), _largest_node(cluster, workload)
+    sizes = [gpus for gpus in _DOUBLED if gpus <= most and not scaling.far(gpus)]
+    at = [np.array([float(one) for one in (*sizes, now)]), np.ones(len(sizes) + 1)]
+    times = scaling.step_s(at[0], at[1], 1 / at[0])
+    factors = (float(one / times[-1]) for one in times[:-1])
+    spread = math.exp(spread_after(len(seen)))
+    return {
+        gpus: Range(one / spread, one, one * spread)
+        for gpus, one in zip(sizes, factors, strict=True)
+    }
+
+
+def is_simulated(cluster: Cluster, workload: Workload) -> bool:
+    """No hardware stands behind the GPUs that its newest attempt had."""
+    placements = workload.attempts[-1].placements if workload.attempts else ()
+    return any(
+        device.simulated
+        for one in placements
+        if one.node_id in cluster.nodes
+        for device in cluster.nodes[one.node_id].devices
+        if device.device_id in one.device_ids
+    )
+
+
+def _largest_node(cluster: Cluster, workload: Workload) -> int:
+    """How links between nodes behave nobody knows here: other numbers of GPUs stay on one node."""
+    pools = {
+        cluster.nodes[one.node_id].pool
+        for one in workload.attempts[-1].placements
+        if one.node_id in cluster.nodes
+    }
+    return max(
+        (len(node.devices) for node in cluster.nodes.values() if node.pool in pools), default=0
+    )
+
+
+def _times(seconds: models.OpenRangeView, factor: Range) -> models.OpenRangeView:
+    """Both ends at once, so rather too wide."""
+    return models.OpenRangeView(
+        low=None if seconds.low is None else seconds.low * factor.low,
+        middle=None if seconds.middle is None else seconds.middle * factor.middle,
+        high=None if seconds.high is None else seconds.high * factor.high,
+    )
+
+
+def pace_of(curve: models.Curve, attempt: int) -> float | None:
+    """Seconds from one step to the next in the second half of an attempt; None where too few were told."""
+    points = [one for one in curve.points if one.attempt == attempt]
+    points = points[len(points) // 2 :]
+    if len(points) < _POINTS_OF_A_PACE:
+        return None
     unit = _unit(curve)
+    done = _at(unit, points[-1]) - _at(unit, points[0])
+    spent_s = (points[-1].at_ms - points[0].at_ms) / 1000
+    return spent_s / done if done > 0 and spent_s > 0 else None
+
+
+def _hints(
+    unit: str, metric: str, fitted: Fit | None, parted: Sequence[models.PartedView]
+) -> Iterator[str]:
     if fitted is not None and is_flat(fitted):
         yield (
             f"{metric} is flat: as long again likely changes it by less than a hundredth of what the run"
             " has brought."
         )
+    for one in parted:
+        yield (
+            f"{one.metric} was lowest at {unit} {_count(one.since)} and has risen since, while"
+            f" {one.trained} fell: it learns its training data by heart (overfitting)."
+        )
+
+
+def _parted(curve: models.Curve) -> Iterator[models.PartedView]:
     names = sorted({name for point in curve.points for name in point.metrics})
     for name in names:
         base = _VALIDATION.sub("", name)
@@ -173,10 +305,7 @@ def _hints(curve: models.Curve, metric: str, fitted: Fit | None) -> Iterator[str
         both = sorted(held.keys() & fell.keys())
         since = rises_since(both, [fell[one] for one in both], [held[one] for one in both])
         if since is not None:
-            yield (
-                f"{name} was lowest at {unit} {_count(since)} and has risen since, while {trained} fell:"
-                " it learns its training data by heart (overfitting)."
-            )
+            yield models.PartedView(metric=name, trained=trained, since=since)
 
 
 def _series(curve: models.Curve, metric: str) -> dict[float, float]:

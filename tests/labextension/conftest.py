@@ -20,6 +20,7 @@ from gpucommons.scheduler.models import (
     AdviceView,
     AttemptView,
     Curve,
+    CurveOutlook,
     CurvePoint,
     DataAdvice,
     EnvironmentList,
@@ -45,6 +46,7 @@ from gpucommons.scheduler.models import (
     SweepView,
     TeamList,
     TeamView,
+    TogetherView,
     WhoAmI,
 )
 from gpucommons.scheduler.models.jobs.profiles import ProfileJob
@@ -198,6 +200,10 @@ class FakeApi:
             ("POST", "jobs"): self.job,
             ("POST", "quote"): quote,
             ("GET", f"{job_path}/data"): DataAdvice(verdict="unknown", text="Not known."),
+            ("GET", f"{job_path}/outlook"): CurveOutlook(
+                metric="loss", goal=0.1, unit="step", text="Can't say yet."
+            ),
+            ("GET", "advise/together"): TogetherView(text="None wait."),
             ("POST", f"{job_path}/data"): self.job,
             ("POST", "advise"): AdviceView(declined="Can't say yet.", now_ms=NOW),
             ("POST", f"leases/{LEASE_ID}/keep"): self.lease,

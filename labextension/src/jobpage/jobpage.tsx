@@ -2,7 +2,8 @@
 import type * as React from 'react';
 
 import { Fragment, h } from '../components/h';
-
+import { DataView } from '../advice/dataview';
+import { OutlookView } from '../advice/outlookview';
 import { baseName, bytes, clock, duration, gpus } from '../text/format';
 import { FollowedJob } from '../model/followed';
 import { CommandIDs } from '../lab/ids';
@@ -33,7 +34,6 @@ import {
   useWords
 } from '../components/context';
 import { CurveView } from './curveview';
-import { DataView } from './dataview';
 import { jobMessages } from './messages';
 import { LogView } from './logview';
 import { JobLink, StartNow, Unblock } from '../panel/jobs';
@@ -81,6 +81,7 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
       <div className="gc-Two">
         <div>
           <CurveView followed={followed} isOver={isFinal(job)} />
+          <OutlookView job={job} points={followed.points} />
           <WorkersView job={job} />
         </div>
         <LogView

@@ -80,3 +80,109 @@ export interface IPlanRecord {
   is_over: boolean;
   record_url?: string;
 }
+
+/* Whether a job waits for its data, and what is set of its loader. */
+
+export interface ILoaderSettings {
+  /** Null = as the script says again. */
+  workers: number | null;
+  prefetch: number;
+}
+
+export interface ILoaderChoice {
+  workers: number;
+  prefetch: number;
+  by: string;
+  at_ms: number;
+  /** The newest attempt began with it. */
+  in_force: boolean;
+}
+
+export interface ILoadingHint {
+  kind: string;
+  values: string[];
+  text: string;
+}
+
+export interface IDataAdvice {
+  verdict: 'unknown' | 'fine' | 'busy' | 'bound';
+  attempt?: number | null;
+  batches: number;
+  batch_ms: number;
+  wait_ms: number;
+  gpu_percent?: number | null;
+  workers?: number | null;
+  prefetch?: number | null;
+  advised?: ILoaderSettings | null;
+  low_ms: number;
+  high_ms: number;
+  hints: ILoadingHint[];
+  chosen?: ILoaderChoice | null;
+  can_choose: boolean;
+  text: string;
+}
+
+/* When a metric likely comes to a goal; waiting jobs looked at together. */
+
+export interface IOpenRange {
+  /** Null = further than was looked. */
+  low?: number | null;
+  middle?: number | null;
+  high?: number | null;
+}
+
+export interface IOutlookSize {
+  gpus: number;
+  /** Of running, without waits for GPUs. */
+  seconds: IOpenRange;
+  /** measured, runs, formula */
+  basis: string;
+}
+
+export interface IParted {
+  metric: string;
+  trained: string;
+  since: number;
+}
+
+export interface ICurveOutlook {
+  metric: string;
+  goal: number;
+  unit: string;
+  at?: number | null;
+  value?: number | null;
+  reached_at?: number | null;
+  steps?: IOpenRange | null;
+  seconds?: IOpenRange | null;
+  sizes: IOutlookSize[];
+  simulated: boolean;
+  share_percent?: number | null;
+  is_flat: boolean;
+  parted: IParted[];
+  text: string;
+}
+
+export interface ITogetherJob {
+  id: string;
+  name: string;
+  gpus: number;
+  gpus_asked: number;
+  gpus_alone: number;
+}
+
+export interface ITogetherPool {
+  pool: string;
+  mean_s: number;
+  mean_as_asked_s: number;
+  mean_alone_s: number;
+  is_best: boolean;
+  jobs: ITogetherJob[];
+}
+
+export interface ITogether {
+  pools: ITogetherPool[];
+  unknown: string[];
+  ran: string[];
+  later: string[];
+  text: string;
+}

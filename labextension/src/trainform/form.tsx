@@ -4,6 +4,7 @@ import * as React from 'react';
 
 import { Fragment, h } from '../components/h';
 
+import { Together } from '../advice/togetherview';
 import { CommandIDs } from '../lab/ids';
 import { isFinal, stepText } from '../model/jobs';
 import type { ITrainForm } from '../submission/request';
@@ -231,6 +232,7 @@ export function TrainForm(): React.JSX.Element {
         </ActionButton>
       </div>
       {isAdvising ? <TrainAdvice /> : null}
+      <Together />
     </form>
   );
 

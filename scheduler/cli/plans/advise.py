@@ -148,9 +148,12 @@ def _together(arguments: argparse.Namespace) -> int:
             for job in pool.jobs
             if job.gpus != job.gpus_asked
         ]
-        minutes, before = (round(one / 60) for one in (pool.mean_s, pool.mean_as_asked_s))
+        minutes, before, alone = (
+            round(one / 60) for one in (pool.mean_s, pool.mean_as_asked_s, pool.mean_alone_s)
+        )
         lines.append(
-            f"  pool {pool.pool}: done after {minutes:,} min on average, as submitted {before:,} min"
+            f"  pool {pool.pool}: done after {minutes:,} min on average, as submitted {before:,} min,"
+            f" each with what is best for it alone {alone:,} min"
         )
     if found.unknown:
         lines.append(f"Without a plan, and so left out: {', '.join(found.unknown)}")

@@ -14,6 +14,8 @@ class TogetherJob(View):
     gpus_asked: int
     run_s: float
     run_as_asked_s: float
+    #: What would be best for it alone, whatever becomes of the others.
+    gpus_alone: int = 0
 
 
 class TogetherPool(View):
@@ -25,6 +27,8 @@ class TogetherPool(View):
     #: Until a job is done, on average.
     mean_s: float
     mean_as_asked_s: float
+    #: The same where each has what is best for it alone.
+    mean_alone_s: float = 0.0
     #: No other numbers are better by 2 %; else these are the best that were found.
     is_best: bool = True
     jobs: list[TogetherJob]

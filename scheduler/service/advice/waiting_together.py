@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor.choice.advise import advise
-from gpucommons.scheduler.advisor.choice.question import Question
+from gpucommons.scheduler.advisor.choice.question import Question, Range
 from gpucommons.scheduler.advisor.choice.together import mean_finish_s, together
 from gpucommons.scheduler.advisor.kinds import shipped
 from gpucommons.scheduler.advisor.learning.training import read
@@ -82,15 +82,26 @@ def _ran(workload: Workload) -> bool:
 
 def _seconds(service: Service, workload: Workload) -> _Waiting | None:
     """None of a job whose plan is not read any more, or not for whole GPUs of its pool alone."""
+    ranges = run_by_gpus(service, workload)
+    asked = workload.spec.roles[0].milli_gpu * workload.spec.roles[0].count // WHOLE_MILLI_GPU
+    seconds = {gpus: one.middle for gpus, one in ranges.items()}
+    return _Waiting(workload=workload, asked=asked, seconds=seconds) if asked in seconds else None
+
+
+def run_by_gpus(service: Service, workload: Workload) -> Mapping[int, Range]:
+    """By the formula of its plan, the seconds of all its steps on each number of GPUs that it may have.
+
+    None of a job whose plan is not read any more, or not for whole GPUs of its pool alone.
+    """
     spec, cluster = workload.spec, service.loop.cluster
     plan = spec.plan
     training = None if plan is None else read(plan.training)
     if plan is None or training is None or len(spec.roles) > 1 or spec.pools != (plan.pool,):
-        return None
+        return {}
     found = place_of(cluster, spec.pools[0], shipped())
-    asked, rest = divmod(spec.roles[0].milli_gpu * spec.roles[0].count, WHOLE_MILLI_GPU)
+    rest = spec.roles[0].milli_gpu * spec.roles[0].count % WHOLE_MILLI_GPU
     if not isinstance(found, Place) or rest:
-        return None
+        return {}
     place = with_sizes(found, spec, cluster)
     question = Question(
         network=training.network,
@@ -102,12 +113,11 @@ def _seconds(service: Service, workload: Workload) -> _Waiting | None:
         known=place.known,
     )
     answer = advise(question)
-    seconds = {
-        one.layout.gpus: one.run_s.middle
+    return {
+        one.layout.gpus: one.run_s
         for one in (*answer.others, *answer.plans)
         if one.layout.gpus in place.specs
     }
-    return _Waiting(workload=workload, asked=asked, seconds=seconds) if asked in seconds else None
 
 
 def _of_pool(pool: PoolName, jobs: Sequence[_Waiting]) -> models.TogetherPool:
@@ -115,6 +125,7 @@ def _of_pool(pool: PoolName, jobs: Sequence[_Waiting]) -> models.TogetherPool:
     gpus = max(max(one.seconds) for one in jobs)
     tables = [one.seconds for one in jobs]
     asked = [one.asked for one in jobs]
+    alone = [min(one, key=lambda size: (one[size], size)) for one in tables]
     dealt = together(tables, asked, gpus)
     best: Sequence[int] = dealt.sizes
     before_s = mean_finish_s(tables, asked, gpus)
@@ -126,6 +137,7 @@ def _of_pool(pool: PoolName, jobs: Sequence[_Waiting]) -> models.TogetherPool:
         gpus=gpus,
         mean_s=after_s,
         mean_as_asked_s=before_s,
+        mean_alone_s=mean_finish_s(tables, alone, gpus),
         is_best=dealt.is_best,
         jobs=[
             models.TogetherJob(
@@ -135,8 +147,9 @@ def _of_pool(pool: PoolName, jobs: Sequence[_Waiting]) -> models.TogetherPool:
                 gpus_asked=one.asked,
                 run_s=one.seconds[size],
                 run_as_asked_s=one.seconds[one.asked],
+                gpus_alone=fastest,
             )
-            for one, size in zip(jobs, best, strict=True)
+            for one, size, fastest in zip(jobs, best, alone, strict=True)
         ],
     )
 

@@ -31,6 +31,7 @@ READS = [
     f"sweeps/{JOB_ID}",
     f"sweeps/{JOB_ID}/figures",
     f"jobs/{JOB_ID}/data",
+    "advise/together",
 ]
 WRITES = [
     ("jobs", REQUEST),
@@ -96,6 +97,16 @@ async def test_a_curve_may_be_asked_of_one_source(served: Any, api: Any) -> None
     assert len(api.requests) == 1
 
 
+async def test_an_outlook_is_asked_for_by_a_metric_and_a_number(served: Any, api: Any) -> None:
+    path = f"jobs/{JOB_ID}/outlook"
+    await served.http.get(f"gpucommons/api/{path}?metric=val%2Floss&goal=0.5")
+    assert [dict(r.url.params) for r in api.requests] == [{"metric": "val/loss", "goal": "0.5"}]
+    for wrong in ("metric=loss", "metric=loss&goal=nan", "metric=loss&goal=low", "goal=1"):
+        answer = await served.http.get(f"gpucommons/api/{path}?{wrong}")
+        assert answer.status_code == 422
+    assert len(api.requests) == 1
+
+
 @pytest.mark.parametrize(("path", "body"), WRITES)
 async def test_writes_are_passed_on(served: Any, api: Any, path: str, body: Any) -> None:
     answer = await served.http.post(f"gpucommons/api/{path}", json=body)
@@ -119,8 +130,8 @@ async def test_a_job_goes_on_from_where_it_stood_only_where_that_is_said(
 
 async def test_every_row_of_the_table_was_tried() -> None:
     # `offers` alone is not: the fake has none. `on-idle`, the times of a schedule and its end, and
-    # what leads do with profiles have tests of their own.
-    assert len(READS) + len(WRITES) + 6 == len(TABLE)
+    # what leads do with profiles have tests of their own, and so has what is asked of a curve.
+    assert len(READS) + len(WRITES) + 7 == len(TABLE)
 
 
 async def test_a_schedule_is_removed_and_its_times_are_asked_for(served: Any, api: Any) -> None:

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from builders import a_node
 from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.errors import BadRequest, UnknownWorkload
+from gpucommons.scheduler.service import advice
 from gpucommons.scheduler.service import curve_outlook as subject
 from gpucommons.scheduler.service.curve_outlook import curve_outlook
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.store.base import LogPoint
 
 PACE_MS = 60_000
+TRAINING: dict[str, Any] = {
+    "network": {
+        "kind": "transformer",
+        "layers": 24,
+        "hidden": 1024,
+        "heads": 16,
+        "vocabulary": 50_000,
+        "tied": True,
+    },
+    "batch": 512,
+    "sequence": 1024,
+    "steps": 1000,
+}
 
 
 @pytest.fixture
@@ -37,9 +54,9 @@ def a_job(world: ServiceWorld, points: int) -> str:
     return told(world, metrics)
 
 
-def told(world: ServiceWorld, metrics: list[dict[str, float]]) -> str:
+def told(world: ServiceWorld, metrics: list[dict[str, float]], **changes: Any) -> str:
     """One that told these, a step each minute."""
-    request = a_request(role={"milli_gpu": 1000})
+    request = a_request(**{"role": {"milli_gpu": 1000}, **changes})
     job_id = jobs.submit(world.service, world.principal("ann"), request, key=None).id
     world.pass_time(1000)
     now_ms = world.now_ms
@@ -142,3 +159,64 @@ def test_nobody_else_reads_it(world: ServiceWorld) -> None:
     job = a_job(world, 5)
     with pytest.raises(UnknownWorkload):
         asked(world, job, 0.95, by="bob")
+
+
+RISING = [{"accuracy": 0.9 - 0.8 * step**-0.5} for step in range(1, 51)]
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> ServiceWorld:
+    """Four GPUs of a kind that is known, and none of them simulated."""
+    quota = {"gpu": {"guaranteed_milli_gpu": 4000}}
+    config = {
+        "pools": [{"name": "gpu", "executor": "fake"}],
+        "teams": [{"name": "vision", "members": ["ann"], "quotas": quota}],
+    }
+    node = a_node("n1", 4, pool="gpu")
+    devices = tuple(replace(device, simulated=False) for device in node.devices)
+    return ServiceWorld(tmp_path, config=config, nodes=(replace(node, devices=devices),))
+
+
+def test_a_job_without_a_plan_says_what_its_own_attempts_show_of_twice_its_gpus(
+    real: ServiceWorld,
+) -> None:
+    found = asked(real, told(real, RISING), 0.82)
+    assert found.seconds is not None
+    assert [(one.gpus, one.basis) for one in found.sizes] == [(1, "measured"), (2, "runs")]
+    one, two = found.sizes
+    assert one.seconds == found.seconds
+    assert one.seconds.middle is not None
+    assert two.seconds.middle is not None
+    assert 0.4 * one.seconds.middle < two.seconds.middle < 1.2 * one.seconds.middle
+    assert not found.simulated
+
+
+def test_a_plans_formula_tells_of_each_number_of_gpus_that_it_may_have(
+    real: ServiceWorld,
+) -> None:
+    ann = real.principal("ann")
+    training = models.AdviceRequest.model_validate(TRAINING)
+    offered = advice.advise(real.service, ann, training)
+    view = offered if isinstance(offered, models.AdviceView) else offered.give_up()
+    plan = next(one.id for one in view.plans if one.gpus == 2)
+    found = asked(
+        real, told(real, RISING, role={"milli_gpu": 2000}, plan=plan, pools=["gpu"]), 0.82
+    )
+    assert [(one.gpus, one.basis) for one in found.sizes] == [
+        (1, "formula"),
+        (2, "measured"),
+        (4, "formula"),
+    ]
+    middles = [one.seconds.middle for one in found.sizes]
+    assert all(one is not None for one in middles)
+    assert middles == sorted(middles, reverse=True)  # type: ignore[type-var] # none is None
+
+
+def test_where_nothing_is_ahead_or_gpus_are_simulated_no_other_number_is_named(
+    world: ServiceWorld, real: ServiceWorld
+) -> None:
+    job = told(real, RISING)
+    assert asked(real, job, 0.5).sizes == []
+    assert asked(real, job, 0.99).sizes == []
+    simulated = asked(world, told(world, RISING), 0.82)
+    assert (simulated.sizes, simulated.simulated) == ([], True)

@@ -1,7 +1,7 @@
 /** What is said of a job's data loader, and what its buttons set. */
 import { expect, it } from 'vitest';
 
-import type { IDataAdvice } from '../server/dataloading';
+import type { IDataAdvice } from '../server/plans';
 import { msg } from '../testing/make';
 import { dataView } from './dataloading';
 

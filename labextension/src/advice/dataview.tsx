@@ -7,7 +7,7 @@ import { ActionButton, Callout, LinkButton } from '../components/parts';
 import { useLooked } from '../components/polling';
 import { maySteer } from '../model/jobs';
 import { told } from '../server/api';
-import type { IDataAdvice, ILoaderSettings } from '../server/dataloading';
+import type { IDataAdvice, ILoaderSettings } from '../server/plans';
 import type { IJob } from '../server/types';
 import { dataView } from './dataloading';
 

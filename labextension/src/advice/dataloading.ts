@@ -4,7 +4,7 @@ import type {
   ILoaderChoice,
   ILoaderSettings,
   ILoadingHint
-} from '../server/dataloading';
+} from '../server/plans';
 import type { Messages } from '../text/messages';
 
 export interface IDataView {
