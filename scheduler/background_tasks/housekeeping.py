@@ -17,7 +17,7 @@ from gpucommons.gpu.slices.usage import ISOLATION_MODES, AuditEntry
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import NoteAgent, NoteFacts, PoolFacts
 from gpucommons.scheduler.core.model.resources import Pool
-from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.state import Cluster, Event
 from gpucommons.scheduler.core.model.types import (
     Kind,
     Millis,
@@ -80,7 +80,8 @@ class Housekeeping:
         self._noted: int | None = None
         self._first_config = first_config
         self._pending: Pending[models.TeamList] | None = None
-        self._refusal = ""
+        #: Why it was refused last, and whether nodes may mend it; None: nothing was refused.
+        self._refusal: tuple[str, bool] | None = None
         self._now_s = now_s
         self._patient_until_s = now_s() + PATIENCE_S
         self._node: str | None = None
@@ -98,7 +99,7 @@ class Housekeeping:
         first, cluster = self._first_config, self._service.loop.cluster
         if first is None or cluster.teams:
             return True
-        refused_for_good = bool(self._refusal) and not lacks_nodes(first, cluster)
+        refused_for_good = self._refusal is not None and not lacks_nodes(first, cluster)
         return refused_for_good or self._now_s() >= self._patient_until_s
 
     def step(self) -> None:
@@ -121,51 +122,58 @@ class Housekeeping:
         """Apply the first configuration as soon as its quotas can be laid out."""
         if self._first_config is None:
             return
-        grows = any(pool.growth is not None for pool in self._first_config.pools)
-        if not self._service.loop.cluster.nodes and not grows:
+        config, cluster = self._first_config, self._service.loop.cluster
+        if cluster.teams and self._pending is None:
+            # Configured by an earlier start, or by hand meanwhile: admins have the word.
+            self._first_config = None
+            self._note_in_force("Teams are there: the configuration of the first start is over.")
+            return
+        grows = any(pool.growth is not None for pool in config.pools)
+        if not cluster.nodes and not grows:
             # And where some pool grows, nodes come only once it is known.
             if self._now_s() >= self._patient_until_s:
-                self._refused(self._first_config, _NO_NODE)
+                self._refused(config, _NO_NODE)
             return
-        if self._service.loop.cluster.teams and self._pending is None:
-            self._first_config = None  # configured by an earlier start: admins have the word
-            return
-        config = self._first_config
         try:
             if self._pending is None:
                 self._pending = settings.put_config(self._service, FIRST_START, config)
             if self._pending.probe() is not None:
                 self._first_config = None
                 log.info("the configuration of the first start is in force")
-                self._note_configuration(CONFIGURATION_IN_FORCE, "The configuration is in force.")
+                self._note_in_force("The configuration is in force.")
         except SchedulerError as error:
             self._pending = None
             self._refused(config, str(error))
 
     def _refused(self, config: models.ConfigModel, why: str) -> None:
-        if why == self._refusal:
+        """Say it to admins, of any replica: once, and again where something else would mend it."""
+        refusal = why, lacks_nodes(config, self._service.loop.cluster)
+        if refusal == self._refusal:
             return
-        self._refusal = why
+        self._refusal = refusal
         log.warning("the configuration is not in force yet: %s", why)
-        nodes = lacks_nodes(config, self._service.loop.cluster)
-        self._note_configuration(CONFIGURATION_WAITS, why, {NODES_MAY_HELP: nodes})
+        last = self._last_noted()
+        if (
+            last is None
+            or last.kind != CONFIGURATION_WAITS
+            or (last.text, last.data.get(NODES_MAY_HELP)) != refusal
+        ):
+            self._note_configuration(CONFIGURATION_WAITS, why, {NODES_MAY_HELP: refusal[1]})
 
-    def _note_configuration(
-        self, kind: str, text: str, data: Mapping[str, object] | None = None
-    ) -> None:
-        """Where admins read it, from any replica: once, and that it is over only where it was said."""
+    def _note_in_force(self, text: str) -> None:
+        """That it no longer waits, where admins were told that it does."""
+        last = self._last_noted()
+        if last is not None and last.kind == CONFIGURATION_WAITS:
+            self._note_configuration(CONFIGURATION_IN_FORCE, text, {})
+
+    def _last_noted(self) -> Event | None:
         kinds = frozenset({CONFIGURATION_WAITS, CONFIGURATION_IN_FORCE})
-        last = [one.event for one in self._service.store.events(kinds=kinds, limit=1, newest=True)]
-        is_news = (
-            kind == CONFIGURATION_WAITS
-            if not last
-            else (last[0].kind, last[0].text) != (kind, text)
-        )
-        if is_news:
-            note = NoteAgent(
-                node="", at_ms=self._service.now_ms(), kind=kind, text=text, data=data or {}
-            )
-            self._service.ask(OPERATOR, note)
+        last = self._service.store.events(kinds=kinds, limit=1, newest=True)
+        return last[0].event if last else None
+
+    def _note_configuration(self, kind: str, text: str, data: Mapping[str, object]) -> None:
+        note = NoteAgent(node="", at_ms=self._service.now_ms(), kind=kind, text=text, data=data)
+        self._service.ask(OPERATOR, note)
 
     def _forget(self) -> None:
         held = [

@@ -17,6 +17,7 @@ from gpucommons.scheduler.background_tasks.housekeeping import (
     PATIENCE_S,
     Housekeeping,
 )
+from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Event
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.intake import configuration
@@ -97,6 +98,59 @@ def test_that_no_node_comes_is_said(tmp_path: Path) -> None:
     world.pass_time(1000)
     (waits,) = on_record(world)
     assert (waits.text, waits.data[NODES_MAY_HELP]) == ("No node is there yet.", True)
+
+
+def test_teams_that_an_admin_adds_before_any_node_is_there_end_the_wait(tmp_path: Path) -> None:
+    world = ServiceWorld(tmp_path, config={}, nodes=())
+
+    def start() -> Housekeeping:
+        started = Housekeeping(world.service, report=None, first_config=FIRST, now_s=lambda: now_s)
+        started.step()
+        world.pass_time(1000)
+        return started
+
+    now_s = 0.0
+    first = start()
+    now_s = PATIENCE_S
+    first.step()
+    world.pass_time(1000)
+    by_hand = models.ConfigModel(teams=[models.TeamModel(name="by-hand")])
+    done(settings.put_config(world.service, world.admin, by_hand))
+    first.step()
+    world.pass_time(1000)
+    assert first.configured
+    # Further starts say it no more.
+    assert start().configured
+    assert [one.kind for one in on_record(world)] == [CONFIGURATION_WAITS, CONFIGURATION_IN_FORCE]
+    assert set(world.cluster.teams) == {"by-hand"}
+
+
+def test_that_nodes_no_longer_help_is_said_where_the_sentence_stays_the_same(
+    tmp_path: Path,
+) -> None:
+    def refused_with(nodes: tuple[Node, ...]) -> None:
+        world.machine.nodes = nodes
+        world.pass_time(5000)
+        housekeeping.step()
+        world.pass_time(1000)
+
+    pool = {"name": "gpu"}
+    quotas = {"gpu": {"guaranteed_milli_gpu": 4000}, "new": {"guaranteed_milli_gpu": 1000}}
+    first = models.ConfigModel(
+        pools=[pool, {"name": "new"}], teams=[{"name": "vision", "quotas": quotas}]
+    )
+    world = ServiceWorld(tmp_path, config={}, nodes=())
+    housekeeping = Housekeeping(world.service, report=None, first_config=first)
+    few = a_node("n1", 1, pool="gpu")
+    refused_with((few,))
+    refused_with((few, a_node("n2", 0, pool="new")))
+    waits = on_record(world)
+    assert len({one.text for one in waits}) == 1
+    assert [one.data[NODES_MAY_HELP] for one in waits] == [True, False]
+    # Which another start finds as it is.
+    Housekeeping(world.service, report=None, first_config=first).step()
+    world.pass_time(1000)
+    assert len(on_record(world)) == 2
 
 
 def test_a_configuration_whose_pool_grows_from_no_node_waits_for_none(
