@@ -8,6 +8,7 @@ from functools import partial
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import (
     NOT_FOUND,
+    UNPROCESSABLE,
     ApiError,
     Connection,
     create_once,
@@ -25,6 +26,10 @@ from gpucommons.scheduler.executors.kubernetes.nodes.placeholder_pods import (
     placeholder_pod,
 )
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
+
+
+class OwnerUnknownError(ApiError):
+    """The owner of placeholder pods is not there, or not shown: somebody must mend that."""
 
 
 class Placeholders:
@@ -81,20 +86,31 @@ class Placeholders:
 
     def _owner(self) -> Document | None:
         """Asked each time: another Deployment of the same name is another owner."""
-        settings = self._settings
-        if settings.placeholder_owner is None:
+        name, namespace = self._settings.placeholder_owner, self._settings.system_namespace
+        if name is None:
             return None
-        path = f"/apis/apps/v1/namespaces/{settings.system_namespace}/deployments"
-        return owner_of(self._connection.get(f"{path}/{settings.placeholder_owner}"))
+        try:
+            found = self._connection.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
+        except ApiError as error:
+            if error.try_again:
+                raise
+            message = (
+                f"placeholder_owner names the Deployment {name}, which the cluster does not show in"
+                f" namespace {namespace}: {error.message}"
+            )
+            # Not its own status: what is not found rests no time before it is asked for again.
+            raise OwnerUnknownError(UNPROCESSABLE, "OwnerUnknown", message) from None
+        return owner_of(found)
 
     def _told(self, pool: PoolName, error: ApiError | None) -> None:
         with self._view.lock:
             if error is None:
                 self._refused.pop(pool, None)
             elif is_refusal(error) or error.status == NOT_FOUND:
+                of_pod = "the cluster refuses the placeholder pod that an autoscaler would see: "
+                why = "" if isinstance(error, OwnerUnknownError) else of_pod
                 self._refused[pool] = (
-                    f"No node can be asked for in pool {pool}, as the cluster refuses the placeholder pod"
-                    f" that an autoscaler would see: {error.message}"
+                    f"No node can be asked for in pool {pool}, as {why}{error.message}"
                 )
 
     def _remove(self, pod: PlaceholderSeen) -> None:

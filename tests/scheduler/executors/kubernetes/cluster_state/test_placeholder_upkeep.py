@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.core.whatif.scale_up import takes_work
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import NOT_FOUND, ApiError
+from gpucommons.scheduler.executors.kubernetes.api_server.refusals import FIRST_REST_S, Refusals
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
 from gpucommons.scheduler.executors.kubernetes.cluster_state.placeholder_upkeep import Placeholders
 from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
@@ -39,6 +40,10 @@ class Played:
         self.made = 0
         #: Uid of the scheduler's Deployment; None where there is none.
         self.deployment: str | None = "d1"
+        #: How often it was asked for.
+        self.asked = 0
+        self.now_s = 0.0
+        self.refusals = Refusals(lambda: self.now_s)
         self.start()
 
     def start(self) -> None:
@@ -86,18 +91,23 @@ class Played:
     # --- the cluster -------------------------------------------------------------------------
 
     def give(
-        self, _key: object, work: Callable[[], None], told: Callable[[ApiError | None], None]
+        self, key: Hashable, work: Callable[[], None], told: Callable[[ApiError | None], None]
     ) -> None:
-        """Orders are carried out at once."""
+        """Orders are carried out at once, unless they were just refused."""
+        if self.refusals.rests(key):
+            return
+        outcome: ApiError | None = None
         try:
             work()
-            told(None)
         except ApiError as error:
-            told(error)
+            outcome = error
+        self.refusals.note(key, outcome)
+        told(outcome)
         self._show()
 
     def get(self, path: str) -> Mapping[str, Any]:
         name = "gpucommons-scheduler"
+        self.asked += 1
         assert path == f"/apis/apps/v1/namespaces/gpucommons/deployments/{name}"
         if self.deployment is None:
             raise ApiError(NOT_FOUND, "NotFound", f'deployments.apps "{name}" not found')
@@ -174,7 +184,13 @@ def test_where_the_release_is_gone_no_node_is_asked_for_and_an_admin_reads_why()
     played.deployment = None
     played.world.submit(a_job("a", 4000, pools=(CLOUD,)))
     assert played.beat() == []
-    assert "gpucommons-scheduler" in played.placeholders.sentences()["pools/cloud"]
+    assert played.asked == 1, "a person must mend it: it is not asked for at each beat"
+    assert played.placeholders.sentences()["pools/cloud"] == (
+        "No node can be asked for in pool cloud, as placeholder_owner names the Deployment"
+        " gpucommons-scheduler, which the cluster does not show in namespace gpucommons:"
+        ' deployments.apps "gpucommons-scheduler" not found'
+    )
     played.deployment = "d1"
+    played.now_s = FIRST_REST_S
     assert played.beat() == ["gc-node-cloud-1"]
     assert played.placeholders.sentences() == {}
