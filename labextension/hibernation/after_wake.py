@@ -46,7 +46,10 @@ def _gpucommons_renew(new, prefixes, names):
         if name not in new:
             del os.environ[name]
     os.environ.update(new)
-    kernel = get_ipython().kernel
+    try:
+        kernel = get_ipython().kernel
+    except (NameError, AttributeError):
+        return
     debugger = getattr(kernel, 'debugger', None)
     if debugger is None or not getattr(kernel, 'debugpy_initialized', debugger.debugpy_initialized):
         return
@@ -69,11 +72,15 @@ del _gpucommons_renew
 
 
 #: What libraries do at the end of a cell they do not do at the end of ours: matplotlib would show what
-#: the cell that runs has drawn so far, and close it.
+#: the cell that runs has drawn so far, and close it. A Python kernel without IPython has no such libraries.
 _ASIDE = """
 def _gpucommons_aside():
     import threading
-    events, ours = get_ipython().events, threading.get_ident()
+    try:
+        events = get_ipython().events
+    except (NameError, AttributeError):
+        return
+    ours = threading.get_ident()
     trigger = events.trigger
     def others(event, *given, **options):
         if event == 'post_execute' and threading.get_ident() == ours:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -280,6 +283,20 @@ async def test_what_a_library_does_after_each_cell_it_does_not_after_a_request_o
     await _until(lambda: len(listener.lines) == 2)
     assert listener.lines == [0, 1]
     shell.close()
+
+
+@pytest.mark.parametrize("defines", ["", "get_ipython = lambda: None"])
+async def test_a_python_kernel_without_ipython_gets_its_new_environment(defines: str) -> None:
+    kernel = Kernel()
+    Acquaintance(kernel).renew({"JPY_API_TOKEN": "new"})
+    code = (await kernel.control.get())["content"]["code"]
+
+    text = f"import os\n{defines}\n{code}\nprint(os.environ['JPY_API_TOKEN'])"
+    env = {**os.environ, "JPY_API_TOKEN": "old"}
+    command = [sys.executable, "-c", text]
+    run = await asyncio.to_thread(subprocess.run, command, env=env, capture_output=True)
+
+    assert (run.stdout, run.stderr) == (b"new\n", b"")
 
 
 async def test_a_kernel_that_nobody_listens_to_is_not_asked_to_be_silent() -> None:
