@@ -62,8 +62,8 @@ def _add_devices(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--simulated-topology",
-        choices=tuple(SimulatedTopology),
-        default=SimulatedTopology.UNKNOWN,
+        choices=[one.value for one in SimulatedTopology],
+        default=SimulatedTopology.UNKNOWN.value,
         help="what simulated GPUs say of their links: pairs = by NVLink in pairs, on two sockets; "
         "all = by NVLink; unknown = nothing (default)",
     )

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--simulated-topology",
-        choices=tuple(SimulatedTopology),
+        choices=[one.value for one in SimulatedTopology],
         default=None,
         help="what simulated GPUs say of their links: pairs = by NVLink in pairs, on two sockets "
         "(in the demo); all = by NVLink; unknown = nothing (else)",

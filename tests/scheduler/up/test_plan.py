@@ -7,12 +7,13 @@ import json
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpucommons.gpu.agent import options
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.scheduler import up
 from gpucommons.scheduler.models import ConfigModel
@@ -86,6 +87,17 @@ def test_bad_arguments_are_refused(
     with pytest.raises(SystemExit):
         parse(*arguments)
     assert "write" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "program", [lambda args: parse(*args), lambda args: options.parse(args, "")]
+)
+def test_what_simulated_gpus_may_say_of_their_links_is_named_as_one_writes_it(
+    program: Callable[[list[str]], object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        program(["--simulated-topology", "ring"])
+    assert "(choose from 'unknown', 'pairs', 'all')" in capsys.readouterr().err
 
 
 def test_a_warning_must_come_before_the_end() -> None:
