@@ -178,7 +178,7 @@ class Desk:
         own = read_environment(kernel or sys.prefix)
         return Preview(
             path=path,
-            folder=folder.relative_to(self.root.resolve()).as_posix().removeprefix("."),
+            folder=below(self.root.resolve(), folder),
             files=[FileView(path=f.path, size_bytes=f.size_bytes) for f in listing.files],
             size_bytes=listing.size_bytes,
             excluded=[
@@ -226,7 +226,7 @@ class Desk:
         return request
 
     def locate(self, path: str, *, suffixes: Sequence[str] = SUFFIXES) -> Path:
-        """The file below the root, with every link followed.
+        """The file below the root, with every link followed; without ``suffixes`` of any kind.
 
         Raises
         ------
@@ -242,8 +242,10 @@ class Desk:
         if not file.is_relative_to(root):
             message = f"{path!r} leads out of this server's folder. Choose a file inside it."
             raise BadRequest(message)
-        if not file.is_file():
-            message = f"{path!r} is not a file; choose one that ends in {', '.join(suffixes)}."
+        if not file.is_file() or (suffixes and file.suffix not in suffixes):
+            wrong = "is of another kind" if file.is_file() else "is not a file"
+            kind = f" that ends in {', '.join(suffixes)}" if suffixes else ""
+            message = f"{path!r} {wrong}; choose one{kind}."
             raise BadRequest(message)
         return file
 
@@ -302,6 +304,12 @@ class Desk:
         except NoSuchKernel:
             return None
         return await asyncio.to_thread(packages.environment_of, list(spec.argv))
+
+
+def below(root: Path, folder: Path) -> str:
+    """What JupyterLab calls a folder below its own, which is "" itself."""
+    named = folder.relative_to(root).as_posix()
+    return "" if named == "." else named
 
 
 def _differences(kernel: str | None, environment: str) -> list[PackageView]:

@@ -49,7 +49,7 @@ class AdviceHandler(FileHandler):
             raise BadRequest("Name the model's config.json, or jobs that trained it.")
         if question.like:
             return models.UnknownModel(kind="unknown", like=question.like)
-        file = await asyncio.to_thread(self.desk().locate, question.config)
+        file = await asyncio.to_thread(self.desk().locate, question.config, suffixes=())
         return await asyncio.to_thread(of_config_file, file)
 
 

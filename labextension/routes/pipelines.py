@@ -13,7 +13,7 @@ from pydantic import Field
 from tornado import web
 
 from gpucommons.labextension.routes.files import FileHandler
-from gpucommons.labextension.submission import ExcludedView
+from gpucommons.labextension.submission import ExcludedView, below
 from gpucommons.scheduler.client import calls, pipeline_calls
 from gpucommons.scheduler.client.documents.jobs import Bounds
 from gpucommons.scheduler.client.documents.pipelines import (
@@ -152,7 +152,7 @@ def _step(step: StepRequest) -> StepPreview:
 def _folder(root: Path, folder: Folder) -> FolderPreview:
     files = [file for file in folder.packed.files if file.path != LOCK_FILE]
     return FolderPreview(
-        folder=folder.first.root.relative_to(root).as_posix().removeprefix("."),
+        folder=below(root, folder.first.root),
         files=len(files),
         size_bytes=sum(file.size_bytes for file in files),
         excluded=[

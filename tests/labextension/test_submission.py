@@ -61,6 +61,14 @@ async def test_the_preview_lists_what_comes_along_and_what_stays(served: Any) ->
     )
 
 
+@pytest.mark.parametrize("folder", ["", "work", ".cfg/steps"])
+async def test_the_folder_is_named_below_the_servers_own(served: Any, folder: str) -> None:
+    put_script(served, f"{folder}/main.py".lstrip("/"))
+    path = {"path": f"{folder}/main.py"}
+    seen = await served.http.get("gpucommons/files", params=path)
+    assert seen.json()["folder"] == folder
+
+
 async def test_a_notebook_becomes_a_job_with_its_folder_and_packages(
     served: Any, api: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,7 +91,14 @@ async def test_what_is_no_pipeline_is_refused_with_the_sentence_of_the_command_l
 
 
 @pytest.mark.parametrize(
-    ("path", "status"), [("../pipeline.yaml", 422), ("/etc/passwd", 404), ("work", 422), ("", 422)]
+    ("path", "status"),
+    [
+        ("../pipeline.yaml", 422),
+        ("/etc/passwd", 404),
+        ("work", 422),
+        ("work/clean.py", 422),
+        ("", 422),
+    ],
 )
 async def test_no_path_leads_out_of_the_servers_folder(
     served: Any, api: Any, path: str, status: int
