@@ -24,7 +24,7 @@ def listen_tcp(port: int, host: str = "127.0.0.1") -> socket.socket:
 
 
 def hold_tcp(port: int, host: str) -> socket.socket:
-    """Keep a port for a server that is yet to listen at it: until this is closed nobody is given it.
+    """Keep a port of an IPv4 address for a server that is yet to listen at it: until this is closed nobody is given it.
 
     On Linux a server that may reuse its address, as nearly all do, listens beside this.
 
@@ -33,7 +33,7 @@ def hold_tcp(port: int, host: str) -> socket.socket:
     OSError
         When somebody has the port.
     """
-    held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    held = socket.socket()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         held.bind((host, port))

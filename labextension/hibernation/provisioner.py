@@ -39,7 +39,7 @@ class HibernatingProvisioner(LocalProvisioner):
     _keeper: Keeper | None = None
     #: Of what Jupyter started.
     _own_pid: int | None = None
-    #: Its ports, kept from others until it listens there.
+    #: Its ports, kept from others for as long as it runs, until its first restart.
     _held: tuple[socket.socket, ...] = ()
 
     @property

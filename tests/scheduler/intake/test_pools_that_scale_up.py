@@ -48,7 +48,7 @@ def test_where_nothing_could_come_of_it_it_is_refused() -> None:
         (4, 3, "12 GPUs asked by all workers together, there are 8"),
     ],
 )
-def test_a_job_that_nodes_to_come_could_run_is_taken(
+def test_a_job_that_template_nodes_could_run_is_taken(
     gpus: int, workers: int, refused: str | None
 ) -> None:
     pools = [a_pool("here"), a_pool("cloud", gpu_kind="A100-40", growth=GROWTH)]

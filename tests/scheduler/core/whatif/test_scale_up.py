@@ -107,14 +107,14 @@ def test_a_used_up_budget_brings_no_node() -> None:
     assert reason(world, job).startswith("All is spent.")
 
 
-def test_a_guarantee_is_backed_by_nodes_to_come() -> None:
+def test_a_guarantee_is_backed_by_template_nodes() -> None:
     world = a_world(guaranteed_milli_gpu=8000)
     jobs = [world.submit(a_job(f"j{n}", 4000, pools=(CLOUD,), over_quota=False)) for n in range(3)]
     assert brought(world) == {"cloud": 2}
     assert reason(world, jobs[0]).startswith("Needs 4 GPUs on one node, for which no node is there")
 
 
-def test_no_more_is_guaranteed_than_all_nodes_to_come_have() -> None:
+def test_no_more_is_guaranteed_than_all_template_nodes_have() -> None:
     world = a_world()
     known = world.cluster.teams[TeamName("vision")]
     refused = world.ask(
