@@ -108,5 +108,5 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        message = f"time_zone: there is no {name!r}. Write a name such as Europe/Berlin, or UTC."
+        message = f"There is no time zone {name!r}. Write a name such as Europe/Berlin, or UTC."
         raise Misconfigured(message) from None

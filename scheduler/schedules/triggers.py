@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -24,6 +25,8 @@ class TriggerKind(StrEnum):
     METRIC = "metric"
 
 
+#: Of a command that is shown.
+_CHARACTERS = 200
 #: Known by looking again and again, each time by a small job of the owner.
 LOOKED_AT = frozenset({TriggerKind.PATH, TriggerKind.URL, TriggerKind.COMMAND})
 
@@ -41,7 +44,7 @@ class Trigger:
     """One of what its owner wrote."""
 
     kind: TriggerKind
-    #: A path, an address, a job's name or id, or a metric; of a command, itself.
+    #: A path, an address, a job's name or id, or a metric; of a command, a part of its key alone.
     what: str
     command: tuple[str, ...] = ()
     #: Seconds between two looks.
@@ -65,7 +68,14 @@ class Trigger:
             return f"{self.what} {ends}"
         if self.kind is TriggerKind.METRIC:
             return f"{self.what} fell below {self.below:g}"
-        return f"{self.what} changed"
+        return f"{self.watched} changed"
+
+    @property
+    def watched(self) -> str:
+        """What is looked at, for people."""
+        if self.kind is TriggerKind.COMMAND:
+            return f"the output of {shlex.join(self.command)[:_CHARACTERS]}"
+        return self.what
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

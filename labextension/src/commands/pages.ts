@@ -1,6 +1,7 @@
 /** Commands that open a page of the main area; all of it comes when it is first opened. */
 import type { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 
+import { gpuIcon } from '../lab/icons';
 import { CommandIDs, pagesOf } from '../lab/ids';
 import { contextOf, isSteps } from '../submission/documents';
 import { takes } from './commandoptions';
@@ -25,6 +26,7 @@ export function addPages(
   }
   app.commands.addCommand(CommandIDs.runPipeline, {
     label: trans.__('Run as Pipeline…'),
+    icon: gpuIcon,
     describedBy: takes({
       path: { type: 'string' },
       asks: { type: 'boolean' }

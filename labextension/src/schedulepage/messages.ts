@@ -73,10 +73,20 @@ export function scheduleMessages(msg: Messages) {
     },
 
     /** `When data/ changed`, `After clean finished`. */
-    trigger({ kind, words }: ITrigger): string {
-      return kind === 'after'
-        ? trans.__('After %1.', words)
-        : trans.__('When %1.', words);
+    trigger({ kind, what, on, below }: ITrigger): string {
+      if (kind === 'metric') {
+        return trans.__('When %1 fell below %2.', what, below ?? '');
+      }
+      if (kind !== 'after') {
+        return kind === 'command'
+          ? trans.__('When the output of %1 changed.', what)
+          : trans.__('When %1 changed.', what);
+      }
+      return on === 'failed'
+        ? trans.__('After %1 failed.', what)
+        : on === 'any'
+          ? trans.__('After %1 ended.', what)
+          : trans.__('After %1 finished.', what);
     },
 
     /** What is known of it. */

@@ -35,6 +35,12 @@ export interface ITrigger {
   /** `path`, `url`, `command`, `after` or `metric`. */
   kind: string;
   words: string;
+  /** A path, an address, a command, a job or a metric. */
+  what: string;
+  /** Of a job: `ok`, `any` or `failed`. */
+  on?: string | null;
+  /** Of a metric: below what it has to fall. */
+  below?: number | null;
   every_s?: number | null;
   version: string;
   checked_ms?: number | null;

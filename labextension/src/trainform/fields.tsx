@@ -6,6 +6,7 @@ import { isWhole, ITrainForm, NumberName, range } from '../submission/request';
 import { usePanel, useWords } from '../components/context';
 import { h } from '../components/h';
 import { trainMessages } from './messages';
+import { refusedField } from '../submission/refusals';
 
 export interface IOption {
   value: string;
@@ -177,7 +178,10 @@ function Checked(props: {
   const found = train.mistakes.find(each => each.field === props.field);
   const mistake = found
     ? msg.mistake(found, train.form)
-    : msg.wrongWord(props.field, train.form);
+    : (msg.wrongWord(props.field, train.form) ??
+      (refusedField(train.problem, train.form) === props.field
+        ? train.problem
+        : null));
   return (
     <Labelled id={id} label={props.label}>
       {props.children(marksOf(id, mistake))}

@@ -325,10 +325,15 @@ export function trainMessages(msg: Messages) {
     },
 
     /** What a run of a schedule is, where nothing else is said. */
-    ofRuns(): string {
-      return trans.__(
-        'Each run takes the files as they are now. It is last in line, on borrowed GPUs unless your team’s policy says otherwise.'
-      );
+    ofRuns({ source }: ITrainForm): string {
+      return source?.kind === 'job'
+        ? trans.__(
+            'Each run takes the files that %1 had. It is last in line, on borrowed GPUs unless your team’s policy says otherwise.',
+            source.job.name
+          )
+        : trans.__(
+            'Each run takes the files as they are now. It is last in line, on borrowed GPUs unless your team’s policy says otherwise.'
+          );
     },
 
     /** What a look at data costs, where one is asked for; else what may be written. */

@@ -5,6 +5,7 @@ import { usePanel } from '../components/context';
 import { Fragment, h } from '../components/h';
 import { Callout } from '../components/parts';
 import type { TrainModel } from '../submission/train';
+import { refusedField } from '../submission/refusals';
 
 const TONES: Record<string, 'borrow' | 'guaranteed'> = {
   'over-quota': 'borrow',
@@ -19,6 +20,10 @@ export function QuotaLine(props: {
   const said = problem ?? quote?.text;
   // That the scheduler is away is said above, once.
   if (said === undefined || model.connection !== 'ok') {
+    return null;
+  }
+  // At its field, where that is in sight.
+  if (props.train.isExpanded && refusedField(problem, props.train.form)) {
     return null;
   }
   const [lead, rest] = problem === null ? leadOf(said) : ['', said];

@@ -82,7 +82,7 @@ export function When(props: { times: ITimes | null }): React.JSX.Element {
             )}
           </div>
           <Triggers />
-          <p className="gc-Muted gc-Hint">{msg.ofRuns()}</p>
+          <p className="gc-Muted gc-Hint">{msg.ofRuns(form)}</p>
         </>
       ) : null}
     </>

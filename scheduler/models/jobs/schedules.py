@@ -175,6 +175,11 @@ class TriggerView(View):
     kind: str
     #: What happens, in a few words.
     words: str
+    #: What is looked at or waited for: a path, an address, a command, a job or a metric.
+    what: str = ""
+    #: Of a job: ``ok``, ``any`` or ``failed``. Of a metric: below what it has to fall.
+    on: str | None = None
+    below: float | None = None
     #: Of data: seconds between two looks, the version of the last, and when that was; None = none yet.
     every_s: int | None = None
     version: str = ""

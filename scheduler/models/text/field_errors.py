@@ -49,6 +49,7 @@ _LIMITS: Mapping[str, str] = {
     "greater_than": "must be more than {gt:g}",
     "finite_number": "must be a number, not NaN or without end",
     "too_short": "needs at least {min_length}",
+    "string_too_long": "must have at most {max_length} characters",
 }
 #: By the form that is needed, where something of another form was written.
 _FORMS: Mapping[str, str] = {

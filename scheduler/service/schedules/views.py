@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from itertools import islice
 
 from gpucommons.scheduler import models
@@ -12,7 +13,7 @@ from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.schedules import cron_times, promoting, trigger_state
 from gpucommons.scheduler.schedules.deciding import RUNS_KEPT
 from gpucommons.scheduler.schedules.schedule import Run, Scheduled
-from gpucommons.scheduler.schedules.triggers import Trigger
+from gpucommons.scheduler.schedules.triggers import Trigger, TriggerKind
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.schedules.runs import stored_request
 from gpucommons.scheduler.service.service import Service
@@ -100,6 +101,9 @@ def _trigger(scheduled: Scheduled, trigger: Trigger) -> TriggerView:
     return TriggerView(
         kind=trigger.kind.value,
         words=trigger.words,
+        what=shlex.join(trigger.command) if trigger.command else trigger.what,
+        on=trigger.on.value if trigger.kind is TriggerKind.AFTER else None,
+        below=trigger.below if trigger.kind is TriggerKind.METRIC else None,
         every_s=trigger.every_s if is_data else None,
         version=sensed.version or "",
         checked_ms=sensed.checked_ms if is_data and sensed.checked_ms else None,

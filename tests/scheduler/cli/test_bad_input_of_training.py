@@ -132,7 +132,7 @@ BAD = {
         "cron: '* * * * * *' has not five fields. Write minute, hour, day of month,", "* * * * * *"
     ),
     "a time zone of nowhere": schedule(
-        "time_zone: there is no 'Mars/Base'. Write a name such as Europe/Berlin, or UTC.",
+        "There is no time zone 'Mars/Base'. Write a name such as Europe/Berlin, or UTC.",
         *("0 2 * * *", "Mars/Base"),
     ),
     "a cycle": pipeline(

@@ -171,7 +171,7 @@ def test_a_night_in_which_clocks_are_changed_has_one_run() -> None:
         ("* * * * * *", "UTC", "has not five fields"),
         ("61 * * * *", "UTC", "Bad minute"),
         ("0 2 * * *", "Mars/Base", "Write a name such as Europe/Berlin"),
-        ("0 2 * * *", "../../etc/passwd", "there is no"),
+        ("0 2 * * *", "../../etc/passwd", "There is no time zone"),
     ],
 )
 def test_what_is_no_time_is_refused_with_a_sentence(cron: str, zone: str, says: str) -> None:

@@ -14,11 +14,19 @@ TRIGGERS = [
     {
         "kind": "path",
         "words": "/home/ann/data changed",
+        "what": "/home/ann/data",
         "every_s": 300,
         "version": "",
         "problem": "The look nightly-look-1 did not end well: There is no /home/ann/data for you.",
     },
-    {"kind": "metric", "words": "accuracy fell below 97.5", "version": "", "problem": ""},
+    {
+        "kind": "metric",
+        "words": "accuracy fell below 97.5",
+        "what": "accuracy",
+        "below": 97.5,
+        "version": "",
+        "problem": "",
+    },
 ]
 
 

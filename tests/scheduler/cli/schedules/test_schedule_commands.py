@@ -82,7 +82,7 @@ def test_triggers_are_written_shown_and_posted_to(
     assert made.out.splitlines()[0] == "retrain  on triggers"
     assert [line.strip() for line in made.out.splitlines() if line.startswith("  when ")] == [
         f"when {data} changed; looked at every 1 min, not looked at yet",
-        "when What python tells changed; looked at every 1 min, not looked at yet",
+        "when the output of python count.py changed; looked at every 1 min, not looked at yet",
         "when clean ended",
         "when accuracy fell below 97.5; nothing was posted yet",
     ]
