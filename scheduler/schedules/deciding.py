@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
+from gpucommons.scheduler.amount_words import duration
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.schedules import cron_times, promoting, trigger_state
 from gpucommons.scheduler.schedules.schedule import (
@@ -103,7 +104,7 @@ def _kept_out(
         return Outcome.SKIPPED, _SUSPENDED
     late = schedule.starting_deadline_s
     if late is not None and now_ms - due.last_ms > late * 1000:
-        text = f"{standing.hindrance or _NOT_RUNNING}, and {late} s later it was too late"
+        text = f"{standing.hindrance or _NOT_RUNNING}, and {duration(late)} later it was too late"
         return Outcome.MISSED, text
     if standing.live and schedule.concurrency is Concurrency.FORBID:
         return Outcome.SKIPPED, _STILL_ON

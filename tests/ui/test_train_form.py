@@ -212,7 +212,7 @@ def test_the_page_of_schedules_tells_what_comes_and_what_came(
         "Tue 24 Nov 02:00",
         "Sat 28 Nov 02:00",
         "While one runs, the next is skipped. Starts at most 4 h late.",
-        "Missed: The scheduler did not run at that time, and 14400 s later it was too late.",
+        "Missed: The scheduler did not run at that time, and 4 h later it was too late.",
         "Sat 21 Nov 02:00 – Sun 22 Nov 02:00, 2 times",
         "by hand",
         "When /home/ann/data changed. Looked at every 5 min."

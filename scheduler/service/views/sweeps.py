@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, State, Workload, WorkloadId
 from gpucommons.scheduler.store.base import LedgerRow
 from gpucommons.scheduler.sweeps.search_space import words_of
 from gpucommons.scheduler.sweeps.sweep import OVER, Kept, Sweep, Trial, TrialState
@@ -59,6 +59,11 @@ def sweep_view(
         trials=[trial_view(one, jobs) for one in _best_first(sweep, trials)] if in_full else [],
         request=request,
     )
+
+
+def known_until(ended_ms: Millis | None, now_ms: Millis) -> Millis:
+    """Up to where it is known what was held: of the minute that goes on, only what has ended in it."""
+    return Millis(now_ms // _MINUTE_MS * _MINUTE_MS) if ended_ms is None else ended_ms
 
 
 def gpus_in_use(rows: Sequence[LedgerRow], from_ms: int, to_ms: int) -> list[models.GpusInUse]:

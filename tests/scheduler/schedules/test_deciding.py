@@ -104,7 +104,7 @@ def test_what_is_later_than_its_deadline_is_missed_with_what_stood_in_the_way() 
     found = decide(hindered, (), Millis(TWO + 600_001))
     assert found.start is None
     (missed,) = found.standing.runs
-    assert missed.text == "JupyterHub does not answer, and 600 s later it was too late"
+    assert missed.text == "JupyterHub does not answer, and 10 min later it was too late"
     assert decide(replace(strict, standing=found.standing), (), Millis(TWO + HOUR)).start is None
 
 

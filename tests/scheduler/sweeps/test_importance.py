@@ -19,7 +19,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.parents import ParentId, ParentKind
-from gpucommons.scheduler.service.views.sweeps import gpus_in_use
+from gpucommons.scheduler.service.views.sweeps import gpus_in_use, known_until
 from gpucommons.scheduler.store.base import LedgerRow
 from gpucommons.scheduler.sweeps.importance import FEWEST, importance_of
 from gpucommons.scheduler.sweeps.sweep import Budget, Parameter, Sweep, Trial
@@ -109,6 +109,12 @@ def test_nothing_is_held_before_a_sweep_began() -> None:
 def test_of_the_minute_in_which_a_sweep_ends_only_its_part_counts() -> None:
     row = replace(ROW, minute_ms=Millis(60_000), held_milli_gpu_ms=2000 * 20_000)
     assert [one.milli_gpu for one in gpus_in_use([row], 70_000, 90_000)] == [2000]
+
+
+def test_the_minute_that_goes_on_is_drawn_once_it_is_over() -> None:
+    """A trial that runs on is not in the ledger yet: what ended beside it would look like all."""
+    assert known_until(None, Millis(90_000)) == 60_000
+    assert known_until(Millis(75_000), Millis(90_000)) == 75_000
 
 
 @pytest.mark.parametrize("begins", [0, 7, 1003])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-NOT_RUNNING = "The scheduler did not run at that time, and 14400 s later it was too late"
+NOT_RUNNING = "The scheduler did not run at that time, and 4 h later it was too late"
 HOUR, DAY = 3_600_000, 86_400_000
 #: Tuesday, 24 November 2026, 02:00 in Berlin.
 TWO = int(datetime(2026, 11, 24, 1, tzinfo=UTC).timestamp() * 1000)
