@@ -14,6 +14,7 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from gpucommons.scheduler.errors import BadRequest, TooLarge
 from gpucommons.scheduler.working_folder.giving_back import read_mark
@@ -166,6 +167,26 @@ def pack(
         files=files,
         excluded=listing.excluded,
     )
+
+
+class Packing(Protocol):
+    """:func:`pack`, or what stands for it."""
+
+    def __call__(self, root: Path, *, max_bytes: int, extra: Mapping[str, bytes]) -> Packed:
+        """Pack a folder."""
+
+
+def packed_once() -> Packing:
+    """Pack each folder once: what runs in it runs from the same files, whatever happens meanwhile."""
+    known: dict[tuple[Path, tuple[tuple[str, bytes], ...]], Packed] = {}
+
+    def packing(root: Path, *, max_bytes: int, extra: Mapping[str, bytes]) -> Packed:
+        key = (root, tuple(sorted(extra.items())))
+        if key not in known:
+            known[key] = pack(root, max_bytes=max_bytes, extra=extra)
+        return known[key]
+
+    return packing
 
 
 def _refuse_over(root: Path, listing: Listing, max_bytes: int) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from gpucommons.scheduler.client.snapshot import ExcludedFile, Packed, pack
+from gpucommons.scheduler.client.snapshot import ExcludedFile, Packed, Packing, pack
 from gpucommons.scheduler.environments.finding import grounds_of, resolve
 from gpucommons.scheduler.environments.reading import NoEnvironment, packages_in
 from gpucommons.scheduler.errors import BadRequest, Misconfigured
@@ -119,7 +119,11 @@ def results_below(home: Path, folder: Path) -> str | None:
 
 
 def request_for_file(
-    job: FileJob, options: Mapping[str, Any], *roles: Mapping[str, Any], max_bytes: int
+    job: FileJob,
+    options: Mapping[str, Any],
+    *roles: Mapping[str, Any],
+    max_bytes: int,
+    packing: Packing = pack,
 ) -> tuple[JobRequest, Packed]:
     """Pack the folder and complete the request.
 
@@ -133,6 +137,8 @@ def request_for_file(
         Fields of its roles; one that has no ``command`` of its own runs what the job does.
     max_bytes
         Largest snapshot.
+    packing
+        What packs the folder: :func:`packed_once` where several jobs run in it.
 
     Raises
     ------
@@ -143,7 +149,7 @@ def request_for_file(
     _check_there(job)
     lock = lock_file(str(options.get("environment", "")))
     extra = {**job.beside, **({LOCK_FILE: lock} if lock else {})}
-    packed = pack(job.root, max_bytes=max_bytes, extra=extra)
+    packed = packing(job.root, max_bytes=max_bytes, extra=extra)
     if job.path and job.path not in {file.path for file in packed.files}:
         message = f"{job.path} is not among the files of {job.root} that can be packed."
         raise BadRequest(message)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client.documents.mappings import read_mapping
-from gpucommons.scheduler.client.snapshot import Packed
+from gpucommons.scheduler.client.snapshot import Packed, Packing, pack
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
 from gpucommons.scheduler.errors import BadRequest, TooLarge
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences
@@ -28,6 +28,8 @@ class Bounds:
     max_bytes: int
     #: Nothing outside of this folder, where one is given.
     within: Path | None = None
+    #: What packs a folder.
+    packing: Packing = pack
 
 
 def read_job(
@@ -129,7 +131,9 @@ def _read(
     if bounds.within is not None:
         _check_inside(path, job, bounds.within)
     try:
-        return job, *request_for_file(job, fields, *roles, max_bytes=bounds.max_bytes)
+        return job, *request_for_file(
+            job, fields, *roles, max_bytes=bounds.max_bytes, packing=bounds.packing
+        )
     except TooLarge as error:
         if not job.command:
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client.documents.jobs import Bounds, request_of_mapping
 from gpucommons.scheduler.client.documents.mappings import read_mapping
-from gpucommons.scheduler.client.snapshot import Packed
+from gpucommons.scheduler.client.snapshot import Packed, packed_once
 from gpucommons.scheduler.client.submission import FileJob
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences
@@ -53,6 +53,7 @@ def read_pipeline(path: Path, *, team: str | None = None, bounds: Bounds) -> Rea
     if not isinstance(steps, dict) or not steps:
         message = f"{path}: steps must be a mapping of names to what runs, as in clean: {{run: clean.py}}."
         raise BadRequest(message)
+    bounds = replace(bounds, packing=packed_once())
     made: list[dict[str, Any]] = []
     folders: dict[str, Folder] = {}
     for name, step in steps.items():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gpucommons.scheduler.client import snapshot
 from gpucommons.scheduler.client.documents.jobs import Bounds
 from gpucommons.scheduler.client.documents.pipelines import read_pipeline, steps_in_order
 from gpucommons.scheduler.errors import BadRequest, Misconfigured
@@ -35,6 +37,22 @@ def test_a_step_stands_behind_what_it_needs_whether_it_names_all_combinations_or
   train: {run: train.py, after: clean, each: {SEED: [1, 2], LR: [0.1]}}
   clean: {run: train.py}"""
     assert names_in_order(folder, steps) == ["clean", "train", "last"]
+
+
+def test_steps_of_one_folder_run_from_the_same_files_though_it_changes_meanwhile(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changing(root: Path, **bounds: Any) -> snapshot.Packed:
+        packed = pack(root, **bounds)
+        (root / "train.py").write_text("print(2)\n")
+        return packed
+
+    pack = snapshot.pack
+    monkeypatch.setattr(snapshot, "pack", changing)
+    path = folder / "pipeline.yaml"
+    path.write_text("steps: {a: {run: train.py}, b: {run: train.py}}\n")
+    read = read_pipeline(path, bounds=Bounds(max_bytes=1 << 20))
+    assert len({step.job.snapshot for step in read.request.steps}) == len(read.folders) == 1
 
 
 @pytest.mark.parametrize(
