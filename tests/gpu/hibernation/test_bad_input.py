@@ -162,6 +162,35 @@ def test_as_many_open_files_as_there_may_be_are_refused_before_it_is_too_late(
     assert refused(tree) == "It has nearly as many files open as it may have (512)."
 
 
+#: In as many processes as it takes.
+_OPENS_MANY = """
+import os, resource
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+each, ready = min(most, 20_000) - 1_000, []
+for _ in range(100_000 // each + 1):
+    reads, writes = os.pipe()
+    if not os.fork():
+        held = [os.open('/etc/passwd', 0) for _ in range(each)]
+        os.write(writes, b'.')
+        import signal; signal.pause()
+    ready.append(os.read(reads, 1))
+"""
+
+
+def test_a_hundred_thousand_open_files_take_no_longer_than_there_is_time(
+    tree: HibernatableTree, start: Start
+) -> None:
+    program = start(tree.run_command(python(_OPENS_MANY + TICKING)))
+    assert line(program) == "tick"
+
+    begun = time.monotonic()
+    assert refused(tree, 0.5) == "Writing its memory took longer than there was time."
+
+    assert time.monotonic() - begun < 30
+    assert {line(program) for _ in range(50)} == {"tick"}
+
+
 def test_a_filter_of_system_calls_is_named(tree: HibernatableTree, start: Start) -> None:
     code = (
         "import ctypes, struct\nc = ctypes.CDLL(None)\nc.prctl(38, 1, 0, 0, 0)\n"
