@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,8 +29,9 @@ from gpucommons.labextension.outputs.cell_runs import CellRuns
 
 log = logging.getLogger("gpucommons.labextension")
 
-#: A server that is killed may lose what came since it wrote last.
-_WRITE_EVERY_S = 15.0
+#: A server that is killed may lose what came since it wrote last. No more than a hundredth of its time
+#: goes into that.
+_LEAST_PAUSE_S, _MOST_PAUSE_S, _WORK_TO_PAUSE = 1.0, 15.0, 100
 #: A kernel that is idle so long after a request has done it.
 _SURELY_BEGUN_MS = 5_000
 #: A mark of ours is shorter, and so is a message with one; a kernel may say anything.
@@ -170,10 +172,13 @@ class Outputs:
 
     async def run(self) -> None:
         """Write what changed now and then, for a server that is killed."""
+        took_s = 0.0
         while True:
-            await asyncio.sleep(_WRITE_EVERY_S)
+            await asyncio.sleep(pause_s(took_s))
             if self.runs.is_dirty:
+                begun = time.monotonic()
                 self._write()
+                took_s = time.monotonic() - begun
 
     def stop(self, kept: set[str]) -> None:
         """With the server; cells of kernels that are kept go on later."""
@@ -238,6 +243,11 @@ class Outputs:
         query = "SELECT path FROM session WHERE kernel_id=?"
         row = self._server.session_manager.cursor.execute(query, (kernel_id,)).fetchone()
         return (row[0] or "") if row else ""
+
+
+def pause_s(took_s: float) -> float:
+    """Until what changed is written again, after a write that took so long."""
+    return min(_MOST_PAUSE_S, max(_LEAST_PAUSE_S, _WORK_TO_PAUSE * took_s))
 
 
 def _request(

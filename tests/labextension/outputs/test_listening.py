@@ -14,7 +14,7 @@ from jupyter_client.session import Session
 
 from gpucommons.labextension.hibernation.after_wake import MARK
 from gpucommons.labextension.outputs.cell_run import CellRun
-from gpucommons.labextension.outputs.listening import Outputs
+from gpucommons.labextension.outputs.listening import Outputs, pause_s
 
 
 class _Stream:
@@ -153,3 +153,8 @@ def test_a_new_connection_to_a_kernel_has_heard_no_mark_yet(heard: _Heard) -> No
     heard.come("k1")
     assert stream.is_closed
     assert not heard.outputs.has_heard("k1", "a" * 32)
+
+
+@pytest.mark.parametrize(("took_s", "expected"), [(0.0, 1.0), (0.03, 3.0), (2.0, 15.0)])
+def test_what_is_much_to_write_is_written_less_often(took_s: float, expected: float) -> None:
+    assert pause_s(took_s) == expected
