@@ -15,6 +15,7 @@ from gpucommons.scheduler.models.administration.nodes import (
     NodeNoticeRequest,
     NodeStateRequest,
     NodeView,
+    SlowView,
     UnhealthyView,
 )
 from gpucommons.scheduler.models.administration.pools import (
@@ -93,6 +94,7 @@ from gpucommons.scheduler.models.jobs.attempts import (
     ProgressReport,
     ProgressView,
     StopView,
+    TightnessView,
     TrainerStatusReport,
     WayToGoOnView,
 )
@@ -409,6 +411,7 @@ __all__ = [
     "ShareView",
     "SizeView",
     "SliceView",
+    "SlowView",
     "SnapshotInput",
     "SnapshotView",
     "SpeedDrawn",
@@ -426,6 +429,7 @@ __all__ = [
     "TeamUseView",
     "TeamView",
     "Text",
+    "TightnessView",
     "TimeZone",
     "TogetherJob",
     "TogetherPool",

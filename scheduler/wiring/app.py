@@ -26,6 +26,7 @@ from gpucommons.scheduler.background_tasks.pipelines import Pipelines
 from gpucommons.scheduler.background_tasks.plan_outcomes import Judging
 from gpucommons.scheduler.background_tasks.scale_up import PeriodicScaleUp
 from gpucommons.scheduler.background_tasks.schedules import Schedules
+from gpucommons.scheduler.background_tasks.slow_nodes import SlowNodes
 from gpucommons.scheduler.background_tasks.sweeps import Sweeps
 from gpucommons.scheduler.core.events import due_actions
 from gpucommons.scheduler.core.events.leases import NOT_STARTED
@@ -87,6 +88,7 @@ class Scheduler:
     pipelines: Pipelines
     judging: Judging
     budgets: Budgets
+    slow_nodes: SlowNodes
     scale_ups: PeriodicScaleUp
     notifications: Notifications
     notification_delivery: Delivery
@@ -185,6 +187,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         pipelines=Pipelines(service, epoch=lambda: loop.epoch),
         judging=Judging(service, epoch=lambda: loop.epoch),
         budgets=Budgets(service),
+        slow_nodes=SlowNodes(service),
         scale_ups=scale_ups,
         log_following=log_following,
         notifications=Notifications(service, epoch=lambda: loop.epoch),

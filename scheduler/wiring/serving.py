@@ -78,6 +78,7 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
             _look_at(scheduler, scheduler.sweeps.step, "a look at the sweeps"),
             _look_at(scheduler, scheduler.pipelines.step, "a look at the pipelines"),
             _look_at(scheduler, scheduler.budgets.step, "a look at the budgets"),
+            _look_at(scheduler, scheduler.slow_nodes.step, "a look at which nodes are slow"),
             _look_at(scheduler, scheduler.scale_ups.step, "a look at which nodes are missing"),
             _look_at(scheduler, scheduler.notifications.step, "a look for whom to tell"),
             _look_at(scheduler, scheduler.notification_delivery.step, "a look at messages to send"),

@@ -75,6 +75,11 @@ def _state(node: models.NodeView) -> str:
     words = node_words(node.state)
     if node.state_text:
         words = f"{words} ({node.state_text})"
+    if node.slow is not None:
+        since, until = clock(node.slow.since_ms), clock(node.slow.until_ms)
+        words = (
+            f"{words}, steps {node.slow.percent} % longer (since {since}, avoided until {until})"
+        )
     return words if node.leaves_ms is None else f"{words}, taken back at {clock(node.leaves_ms)}"
 
 

@@ -78,6 +78,10 @@ class View:
             [racks.get(node.node.rack or "", -1) for node, _ in self.places], dtype=np.int64
         )
         self.first_rows = np.diff(self.node_of_row, prepend=-1) > 0
+        #: Of nodes that packing finds equally good, one may be better.
+        self.has_preferences = any(
+            node.distances is not None or node.node.slow is not None for node in nodes
+        )
         self._known: Known | None = None
         self._board: Board | None = None
         self._read = 0

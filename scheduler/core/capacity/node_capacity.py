@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.scheduler.core.capacity.device_distances import Distances, distances_of
 from gpucommons.scheduler.core.capacity.hold_back import (
     BORROWERS,
     EVERYONE,
@@ -82,12 +83,19 @@ class NodeCapacity:
     touched: list[NodeId] = field(default_factory=list)
     #: How often it changed.
     version: int = 0
+    #: Between its devices, by position; None where nobody told any.
+    distances: Distances | None = None
 
     @classmethod
     def empty(cls, node: Node, touched: list[NodeId] | None = None) -> NodeCapacity:
         """Return a node on which nothing runs."""
         devices = {d.device_id: DeviceCapacity(d, i) for i, d in enumerate(node.devices)}
-        return cls(node, devices, touched=[] if touched is None else touched)
+        return cls(
+            node,
+            devices,
+            touched=[] if touched is None else touched,
+            distances=distances_of(node.devices, node.links),
+        )
 
     def touch(self) -> None:
         """Note that something changed here, so that whoever remembers the node looks again."""

@@ -11,6 +11,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.scheduler.core.capacity.device_distances import (
+    Nearness,
+    differ,
+    nearest,
+    nearness,
+    parted,
+)
 from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity
 from gpucommons.scheduler.core.model.demand import Worker, is_block_size
 from gpucommons.scheduler.core.model.holds import FULL, Load, span
@@ -18,6 +25,11 @@ from gpucommons.scheduler.core.model.types import HoldClass, WorkerPlacement
 
 #: Typical work, in milli-GPU per worker: what free GPUs should stay good for.
 TYPICAL = (250, 500, 1000, 2000, 4000, 8000)
+
+
+#: How far devices are from each other, and which pairs of neighbours they part: less is better.
+Looseness = tuple[Nearness, tuple[int, ...]]
+_OF_SHARES: Looseness = (Nearness(0, 0), ())
 
 
 class PlacementSlot(NamedTuple):
@@ -116,14 +128,21 @@ def _whole_slots(
     if len(free) < worker.whole_gpus:
         return
     blocks = {device.position: device.blocks.bit_count() for device in node.devices.values()}
-    positions = tightest(frozenset(free), worker.whole_gpus, blocks)
+    positions = tightest(node, frozenset(free), worker.whole_gpus, blocks)
     in_blocks = sum(blocks[position] for position in positions)
     ids = tuple(free[position] for position in positions)
     yield in_blocks, PlacementSlot(node, ids, 0, WHOLE_MILLI_GPU)
 
 
-def tightest(free: frozenset[int], count: int, blocks: dict[int, int]) -> tuple[int, ...]:
-    """Choose devices: outside blocks first, aligned neighbours, in the smallest free group."""
+def tightest(
+    node: NodeCapacity, free: frozenset[int], count: int, blocks: dict[int, int]
+) -> tuple[int, ...]:
+    """Choose devices: outside blocks first, then those that are nearest by their links.
+
+    Where links are not known, or are all alike: aligned neighbours, in the smallest free group.
+    """
+    if node.distances is not None and differ(node.distances):
+        return nearest(node.distances, free, count, blocks)
     return _tightest(free, count, tuple(sorted((p, blocks[p]) for p in free)))
 
 
@@ -183,7 +202,7 @@ def slots_on(
             if kind in {None, d.device.kind} and open_bits(d) == FULL
         }
         if len(free_here) >= worker.whole_gpus:
-            chosen = tightest(frozenset(free_here), worker.whole_gpus, blocks)
+            chosen = tightest(node, frozenset(free_here), worker.whole_gpus, blocks)
             yield PlacementSlot(node, tuple(free_here[p] for p in chosen), 0, WHOLE_MILLI_GPU)
 
 
@@ -220,19 +239,35 @@ def best_slot(
     Outside fixed blocks first, then where free GPUs stay most useful to work of the usual sizes.
     """
     need = Load(worker.cpu_milli, worker.memory_mib)
-    best: tuple[tuple[int, int, int], PlacementSlot] | None = None
+    best: tuple[tuple[int, int, int, bool, Looseness], PlacementSlot] | None = None
     for node in nodes:
         if not node.free(hold_class).at_least(need):
             continue
         for in_blocks, slot in _slots(node, worker, hold_class):
             if worker.milli_gpu:
-                rank = (in_blocks, _growth(slot, hold_class), sum(_free_milli(node, hold_class)))
+                rank = (
+                    in_blocks,
+                    _growth(slot, hold_class),
+                    sum(_free_milli(node, hold_class)),
+                    node.node.slow is not None,
+                    looseness(slot, hold_class),
+                )
             else:
                 # Work without a GPU keeps away from GPU nodes, then packs.
-                rank = (len(node.devices), 0, node.free(hold_class).cpu_milli)
+                rank = (len(node.devices), 0, node.free(hold_class).cpu_milli, False, _OF_SHARES)
             if best is None or rank < best[0]:
                 best = (rank, slot)
     return None if best is None else best[1]
+
+
+def looseness(slot: PlacementSlot, hold_class: HoldClass) -> Looseness:
+    """How loosely its whole devices belong together."""
+    node = slot.node
+    if slot.milli_gpu != WHOLE_MILLI_GPU:
+        return _OF_SHARES
+    positions = [node.devices[one].position for one in slot.device_ids]
+    free = [one.position for one in node.devices.values() if not one.blocked(hold_class)]
+    return nearness(node.distances, positions), parted(node.distances, positions, free)
 
 
 def capacity(node: NodeCapacity, worker: Worker) -> int:

@@ -12,7 +12,6 @@ from gpucommons.scheduler.core.events.nodes import reports
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.hibernating import kept_image
 from gpucommons.scheduler.core.going_on.ways import step_word
-from gpucommons.scheduler.core.model.demand import elastic
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, move_attempt, with_attempt
 from gpucommons.scheduler.core.model.state import (
@@ -65,7 +64,7 @@ def _progress(cycle: CycleState, workload: Workload, observation: ProgressReport
     if _is_outranked(workload, observation):
         return
     before, attempt, progress = workload.progress, workload.current, observation.progress
-    if attempt is not None and elastic(workload.spec):
+    if attempt is not None:
         same = before is not None and before.source == progress.source
         attempt = paced(attempt, progress, same_source=same)
         workload = with_attempt(workload, attempt)

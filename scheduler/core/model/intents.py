@@ -13,7 +13,14 @@ from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.going_on import KeptKernels, Size
 from gpucommons.scheduler.core.model.price_and_budget import Budget
-from gpucommons.scheduler.core.model.resources import NodeState, Policy, Pool, Quota, Team
+from gpucommons.scheduler.core.model.resources import (
+    NodeState,
+    Policy,
+    Pool,
+    Quota,
+    SlowNode,
+    Team,
+)
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,
     IntentId,
@@ -288,6 +295,13 @@ class NoticeNode:
     leaves_ms: Millis
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoteSlowNodes:
+    """Which nodes are slow, by the step times of what ran; all others are not."""
+
+    slow: Mapping[NodeId, SlowNode]
+
+
 Action = (
     Submit
     | Cancel
@@ -317,6 +331,7 @@ Action = (
     | PutConfig
     | SetNodeState
     | NoticeNode
+    | NoteSlowNodes
 )
 
 

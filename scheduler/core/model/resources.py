@@ -42,6 +42,18 @@ class UnhealthyDevice:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SlowNode:
+    """A node on which the same steps took longer than on others: of equal nodes another is taken."""
+
+    #: So much longer, by the median of so many runs.
+    percent: int
+    runs: int
+    since_ms: Millis
+    #: Unless more runs say so again.
+    until_ms: Millis
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
     """One machine of a pool."""
 
@@ -74,6 +86,8 @@ class Node:
     driver: str = ""
     #: Pairs of its GPUs of which it is known how near they are to each other; none: nobody has told.
     links: tuple[DeviceLink, ...] = ()
+    #: By whoever looks at step times; None = nothing of the kind is known.
+    slow: SlowNode | None = None
     #: Those that take nothing new; who had one before has it still.
     unhealthy: tuple[UnhealthyDevice, ...] = ()
 

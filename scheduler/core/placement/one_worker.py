@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.capacity.affinity import NONE, Affinity, in_order
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.capacity_arrays import View, asked, views_of, whole_free
+from gpucommons.scheduler.core.capacity.device_distances import nearness, parted
 from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity
 from gpucommons.scheduler.core.capacity.placement_slots import (
+    Looseness,
     PlacementSlot,
     best_slot,
     lowest,
@@ -24,6 +26,9 @@ from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.learning import NEUTRAL
 from gpucommons.scheduler.core.packing.rows import Ints
 from gpucommons.scheduler.core.packing.score_board import Board
+
+#: So many equally good rows are compared by how near their GPUs are to each other.
+EQUALS = 32
 
 
 def find(
@@ -86,10 +91,32 @@ def find_in(
         if found is None:
             return None
         row, device = found
+        if view.has_preferences and worker.milli_gpu:
+            row = _preferred(view, board, worker, only)
+            device = board.device(ask, row)
         slot = _on(view, row, worker, device)
         if slot is not None:
             return slot
         board.refuse(ask, row)
+
+
+def _preferred(view: View, board: Board, worker: Worker, only: Ints | None) -> int:
+    """Of rows that are equally good: not on a slow node, then where GPUs belong together most."""
+    scores = board.scores(asked(worker))
+    rows = np.arange(len(scores)) if only is None else only
+    equals: list[int] = rows[scores[rows] == scores[rows].max()][:EQUALS].tolist()
+
+    def rank(row: int) -> tuple[bool, Looseness | None]:
+        node, _ = view.places[row]
+        slow = node.node.slow is not None
+        if not worker.whole_gpus:
+            return slow, None
+        free = whole_free(view, row)
+        chosen = _whole(view, row, worker)
+        positions = [node.devices[one].position for one in chosen]
+        return slow, (nearness(node.distances, positions), parted(node.distances, positions, free))
+
+    return min(equals, key=rank)
 
 
 def _best_of(board: Board, ask: Ask, only: Ints) -> tuple[int, int] | None:
@@ -108,13 +135,19 @@ def _on(view: View, row: int, worker: Worker, preferred: int) -> PlacementSlot |
         return PlacementSlot(node, (), 0, 0)
     if not worker.whole_gpus:
         return _share(view, row, worker, preferred)
+    ids = _whole(view, row, worker)
+    return PlacementSlot(node, ids, 0, WHOLE_MILLI_GPU) if ids else None
+
+
+def _whole(view: View, row: int, worker: Worker) -> tuple[DeviceId, ...]:
+    """The whole GPUs that a worker should take in a row; () where there are too few."""
+    node, _ = view.places[row]
     free = whole_free(view, row)
     if len(free) < worker.whole_gpus:
-        return None
+        return ()
     blocks = {position: device.blocks.bit_count() for position, device in free.items()}
-    chosen = tightest(frozenset(free), worker.whole_gpus, blocks)
-    ids = tuple([free[position].device.device_id for position in chosen])
-    return PlacementSlot(node, ids, 0, WHOLE_MILLI_GPU)
+    chosen = tightest(node, frozenset(free), worker.whole_gpus, blocks)
+    return tuple([free[position].device.device_id for position in chosen])
 
 
 def _share(view: View, row: int, worker: Worker, preferred: int) -> PlacementSlot | None:

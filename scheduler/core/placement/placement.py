@@ -1,11 +1,12 @@
 """Where workers go: all of a gang in one pool, each worker on one node, or nothing.
 
 One worker goes where the packing policy loses least (:mod:`.packing.foresight`), outside fixed
-blocks first. A gang goes to the tightest part of a pool that takes all of it: a node, then a rack,
-then the pool. In each, the largest workers are placed first; where that fails though the amounts
-suffice, the places are searched through: all of them on a cluster of up to :data:`EXACT_NODES` nodes
-with up to :data:`TRIES` tries, so that no feasible gang waits there. What a job wishes for
-(`capacity.affinity`) breaks ties of the latter, and goes before packing. The same input always gives
+blocks first, and gets the GPUs there that are nearest to each other (`capacity.device_distances`). A
+gang goes to the tightest part of a pool that takes all of it: a node, of several the one where its
+GPUs are nearest, then a rack, then the pool. In each, the largest workers are placed first; where that
+fails though the amounts suffice, the places are searched through: all of them on a cluster of up to
+:data:`EXACT_NODES` nodes with up to :data:`TRIES` tries, so that no feasible gang waits there. What a
+job wishes for (`capacity.affinity`) breaks ties of the latter, and goes before packing. The same input always gives
 the same place, and nothing is ever taken: a search gives back what it tried.
 """
 
@@ -19,7 +20,8 @@ import numpy as np
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.capacity.affinity import NONE, Affinity
 from gpucommons.scheduler.core.capacity.capacity import Capacity
-from gpucommons.scheduler.core.capacity.capacity_arrays import View, views_of
+from gpucommons.scheduler.core.capacity.capacity_arrays import View, views_of, whole_free
+from gpucommons.scheduler.core.capacity.device_distances import nearness
 from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity
 from gpucommons.scheduler.core.capacity.placement_slots import (
     PlacementSlot,
@@ -27,6 +29,7 @@ from gpucommons.scheduler.core.capacity.placement_slots import (
     placed,
     slots_on,
     take,
+    tightest,
 )
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.holds import FULL, Load
@@ -34,6 +37,7 @@ from gpucommons.scheduler.core.model.types import HoldClass, PoolName, WorkerPla
 from gpucommons.scheduler.core.packing.learning import NEUTRAL
 from gpucommons.scheduler.core.packing.rows import Ints
 from gpucommons.scheduler.core.packing.score_board import Board
+from gpucommons.scheduler.core.placement.nearest_devices import nearest_together
 from gpucommons.scheduler.core.placement.one_worker import best_on, find, find_in, find_wished
 
 #: Parts with more nodes than these are not searched through.
@@ -97,6 +101,7 @@ def place(  # noqa: PLR0913 - one question; most leave the last two out
     finally:
         for worker, slot in reversed(done):
             give_back(slot, worker)
+    done = nearest_together(done, hold_class)
     return tuple(placed(worker, slot) for worker, slot in done)
 
 
@@ -165,12 +170,28 @@ class _Ladder:
                 rows.memory_mib * self.view.first_rows,
             )
         )
-        yield self._enough(figures, self.view.node_of_row)
+        nodes = self._enough(figures, self.view.node_of_row)
+        yield self._preferred_first(nodes) if self.view.has_preferences else nodes
         racks = self.view.rack_of_row
         if racks.max(initial=-1) >= 0:
             yield self._enough(figures, racks)
         if len(rows) and self._suffices(figures.sum(axis=1)):
             yield (np.arange(len(rows)),)
+
+    def _preferred_first(self, nodes: Iterable[Ints]) -> list[Ints]:
+        """Linked GPUs are a tighter part than a node: where enough are go first; slow nodes last."""
+
+        def rank(rows: Ints) -> tuple[bool, int]:
+            node, _ = self.view.places[int(rows[0])]
+            slow = node.node.slow is not None
+            free = {at for row in rows.tolist() for at in whole_free(self.view, row)}
+            if self.need.whole_gpus > len(free):
+                return slow, 0
+            blocks = {one.position: one.blocks.bit_count() for one in node.devices.values()}
+            chosen = tightest(node, frozenset(free), self.need.whole_gpus, blocks)
+            return slow, nearness(node.distances, chosen).farthest
+
+        return sorted(nodes, key=rank)
 
     def _suffices(self, figures: Ints) -> bool:
         need = self.need

@@ -45,6 +45,16 @@ class DeviceView(View):
     holds: list[HoldView] = []
 
 
+class SlowView(View):
+    """The same steps took longer on a node than on others, as those who ran them told."""
+
+    percent: int
+    runs: int
+    since_ms: int
+    #: Until then another is taken of equal nodes.
+    until_ms: int
+
+
 class LinkView(View):
     """The best way between two GPUs of a node, as their driver tells it."""
 
@@ -71,6 +81,8 @@ class NodeView(View):
     devices: list[DeviceView] = []
     #: Pairs that are not among them: nobody knows.
     links: list[LinkView] = []
+    #: For admins, where it is known to be slow.
+    slow: SlowView | None = None
 
 
 class NodeList(View):

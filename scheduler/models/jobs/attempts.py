@@ -55,6 +55,19 @@ class StopView(View):
     notice_signal: str = ""
 
 
+class TightnessView(View):
+    """How tightly the GPUs of an attempt lie together, as far as that is known."""
+
+    gpus: int
+    nodes: int
+    #: Of those on several nodes; None where a node's rack is not known.
+    racks: int | None = None
+    #: Of those on one node the farthest link: ``nvlink``, ``switch``, ``socket``, ``node``; "" = not known.
+    link: str = ""
+    #: "2 GPUs on one node, linked by NVLink".
+    text: str
+
+
 class AttemptView(View):
     """One run of a job."""
 
@@ -66,6 +79,8 @@ class AttemptView(View):
     nodes: list[str] = []
     #: Versions of its GPUs' driver; "" among them where a node told none.
     drivers: list[str] = []
+    #: None where it has fewer than two GPUs.
+    tightness: TightnessView | None = None
     milli_gpu: int = 0
     #: Workers of its first role.
     workers: int = 1

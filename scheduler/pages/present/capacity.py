@@ -16,6 +16,7 @@ from gpucommons.scheduler.models import (
     NodeView,
     PoolView,
     Report,
+    SlowView,
     UnhealthyView,
 )
 from gpucommons.scheduler.models.text.state_words import HELD_WORDS, node_words
@@ -81,6 +82,8 @@ class Box:
     state_text: str = ""
     #: When its cloud takes it back, if it said so.
     leaves_ms: int | None = None
+    #: By step times of what ran there.
+    slow: SlowView | None = None
     #: Of its GPUs that take nothing new.
     unhealthy: tuple[Unhealthy, ...] = ()
 
@@ -218,6 +221,7 @@ def _box(node: NodeView) -> Box:
         cells=tuple(_cell(device) for device in sorted(node.devices, key=lambda d: d.index)),
         state_text=node.state_text,
         leaves_ms=node.leaves_ms,
+        slow=node.slow,
         unhealthy=tuple(
             _unhealthy(device, device.unhealthy) for device in node.devices if device.unhealthy
         ),

@@ -14,6 +14,7 @@ from gpucommons.scheduler.core.model.resources import (
     Node,
     NodeState,
     Pool,
+    SlowNode,
     Team,
 )
 from gpucommons.scheduler.core.model.state import Cluster
@@ -170,6 +171,15 @@ def node_view(node: Node, principal: Principal, cluster: Cluster) -> models.Node
         links=[
             models.LinkView(first=one.first, second=one.second, kind=one.kind) for one in node.links
         ],
+        slow=_slow_view(node.slow) if principal.admin else None,
+    )
+
+
+def _slow_view(slow: SlowNode | None) -> models.SlowView | None:
+    if slow is None:
+        return None
+    return models.SlowView(
+        percent=slow.percent, runs=slow.runs, since_ms=slow.since_ms, until_ms=slow.until_ms
     )
 
 

@@ -16,8 +16,11 @@ from gpucommons.gpu.slices.usage import UsageSample
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.operating import notebooks
 from gpucommons.scheduler.cli.operating.teams import _only_pool
+from gpucommons.scheduler.cli.present import clock
 from gpucommons.scheduler.client import SchedulerClient, calls
-from gpucommons.scheduler.core.model.resources import UnhealthyDevice
+from gpucommons.scheduler.core.model.intents import NoteSlowNodes
+from gpucommons.scheduler.core.model.resources import SlowNode, UnhealthyDevice
+from gpucommons.scheduler.core.model.types import Millis, NodeId
 from gpucommons.scheduler.service import idle, leases
 from gpucommons.scheduler.service import parking as service_parking
 
@@ -224,6 +227,18 @@ def test_an_unhealthy_gpu_is_named_with_the_drivers_word(cli: Cli, world: Watche
     row = next(line for line in cli("nodes", by="root").out.splitlines() if "GPU is lost" in line)
     assert row.split()[:3] == ["n1", n1.pool, "ready"]
     assert row.endswith("(GPU is lost): takes nothing new")
+
+
+def test_a_slow_node_is_named_with_since_when_and_until_when(cli: Cli, world: WatchedWorld) -> None:
+    slow = SlowNode(
+        percent=30, runs=7, since_ms=world.now_ms, until_ms=Millis(world.now_ms + 60_000)
+    )
+    world.service.ask(world.admin, NoteSlowNodes(slow={NodeId("n1"): slow}))
+
+    shown = [line for line in cli("nodes", by="root").out.splitlines() if line.startswith("n1")]
+    since, until = clock(slow.since_ms), clock(slow.until_ms)
+    assert f"ready, steps 30 % longer (since {since}, avoided until {until})" in shown[0]
+    assert "longer" not in cli("nodes", by="ann").out
 
 
 def test_a_node_is_cordoned_fenced_and_taken_back(cli: Cli, admin: SchedulerClient) -> None:

@@ -12,12 +12,13 @@ from typing import Any
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import fixed_blocks
 from gpucommons.scheduler.core.events.fixed_blocks import Teams
-from gpucommons.scheduler.core.events.nodes import cordon_and_fence, spot_notice
+from gpucommons.scheduler.core.events.nodes import cordon_and_fence, slow_nodes, spot_notice
 from gpucommons.scheduler.core.events.settings import audit, budgets, pools
 from gpucommons.scheduler.core.model.intents import (
     Action,
     NoteBudgets,
     NoteFacts,
+    NoteSlowNodes,
     NoticeNode,
     PutConfig,
     PutPolicy,
@@ -151,6 +152,7 @@ _SAVED_BY: Mapping[type, Callable[[CycleState, Any, str], None]] = {
     PutConfig: put_config,
     SetNodeState: cordon_and_fence.set_node_state,
     NoticeNode: spot_notice.notice_node,
+    NoteSlowNodes: slow_nodes.note_slow_nodes,
 }
 
 

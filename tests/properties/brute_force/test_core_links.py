@@ -1,0 +1,143 @@
+"""Which GPUs are taken together, against all choices there are on small nodes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import pytest
+from builders import TRAIN, World, a_job, a_node, a_team, ids
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpucommons.gpu.devices.topology import DeviceLink, LinkKind
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.model.demand import Worker
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import HoldClass, WorkerPlacement
+from gpucommons.scheduler.core.placement.placement import place
+
+EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
+pytestmark = pytest.mark.timeout(max(300, 2 * EXAMPLES))
+many = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=EXAMPLES <= 100,
+    suppress_health_check=list(HealthCheck),
+)
+FAR = [LinkKind.NVLINK, LinkKind.SWITCH, LinkKind.SOCKET, LinkKind.NODE, None]
+kinds = st.sampled_from([*FAR, LinkKind.NVLINK])
+
+
+@st.composite
+def linked_nodes(draw: Any, name: str = "n0") -> Node:
+    """A node of two to six GPUs, linked in any way, also such as no machine is."""
+    node = a_node(name, draw(st.integers(2, 6)))
+    pairs = list(combinations([one.device_id for one in node.devices], 2))
+    links = tuple(
+        DeviceLink(first=first, second=second, kind=kind)
+        for first, second in pairs
+        if (kind := draw(kinds)) is not None
+    )
+    return a_node(name, len(node.devices), links=links)
+
+
+def _after(nodes: Sequence[Node], jobs: Sequence[tuple[int, bool]]) -> Cluster:
+    """Run these jobs and end those that do not stay, so that holes are left."""
+    world = World(*nodes, teams=[a_team(guaranteed_milli_gpu=0)])
+    running = [
+        (world.submit(a_job(f"job-{i}", size)), stays) for i, (size, stays) in enumerate(jobs)
+    ]
+    for workload_id, stays in running:
+        if not stays and world.get(workload_id).current is not None:
+            world.start(workload_id)
+            world.end(workload_id)
+    return world.cluster
+
+
+def _placed(cluster: Cluster, gang: Sequence[int]) -> tuple[WorkerPlacement, ...]:
+    cycle = CycleState.of(cluster.apart(), cluster.now_ms, ids("x"))
+    cycle.refresh()
+    workers = tuple(Worker(f"role-{size}", i, size, None, 100, 100) for i, size in enumerate(gang))
+    return place(cycle.capacity, workers, HoldClass.OVER_QUOTA, TRAIN)
+
+
+def _whole_free(cluster: Cluster, node: Node) -> list[str]:
+    taken = {
+        device_id
+        for workload in cluster.workloads.values()
+        if workload.current is not None
+        for one in workload.current.placements
+        for device_id in one.device_ids
+    }
+    return [one.device_id for one in node.devices if one.device_id not in taken]
+
+
+def _nearness(node: Node, device_ids: Iterable[str]) -> tuple[int, int]:
+    between: Mapping[tuple[str, str], LinkKind] = {
+        (one.first, one.second): one.kind for one in node.links
+    }
+    found = [FAR.index(between.get(pair)) for pair in combinations(sorted(device_ids), 2)]
+    return max(found, default=0), sum(found)
+
+
+jobs_before = st.lists(
+    st.tuples(st.sampled_from([250, 500, 1000, 1000, 2000]), st.booleans()), max_size=8
+)
+
+
+@many
+@given(linked_nodes(), jobs_before, st.integers(1, 6))
+def test_a_worker_gets_the_gpus_that_are_nearest_to_each_other(
+    node: Node, jobs: list[tuple[int, bool]], count: int
+) -> None:
+    cluster = _after([node], jobs)
+    free = _whole_free(cluster, node)
+    found = _placed(cluster, [1000 * count])
+    assert bool(found) == (len(free) >= count)
+    if found:
+        assert set(found[0].device_ids) <= set(free)
+        best = min(_nearness(node, chosen) for chosen in combinations(free, count))
+        assert _nearness(node, found[0].device_ids) == best
+
+
+@many
+@given(
+    linked_nodes(),
+    jobs_before,
+    st.lists(st.sampled_from([1000, 1000, 2000]), min_size=2, max_size=4),
+)
+def test_a_gang_on_one_node_gets_the_gpus_that_are_nearest_to_each_other(
+    node: Node, jobs: list[tuple[int, bool]], gang: list[int]
+) -> None:
+    cluster = _after([node], jobs)
+    free = _whole_free(cluster, node)
+    found = _placed(cluster, gang)
+    count = sum(gang) // 1000
+    assert bool(found) == (len(free) >= count)
+    if found:
+        chosen = [device_id for one in found for device_id in one.device_ids]
+        assert len(set(chosen)) == count
+        assert [1000 * len(one.device_ids) for one in found] == gang
+        best = min(_nearness(node, chosen) for chosen in combinations(free, count))
+        assert _nearness(node, chosen) == best
+
+
+@many
+@given(st.tuples(linked_nodes("n0"), linked_nodes("n1")), jobs_before, st.integers(2, 4))
+def test_of_nodes_that_take_a_gang_the_one_goes_first_where_its_gpus_are_nearest(
+    nodes: tuple[Node, ...], jobs: list[tuple[int, bool]], count: int
+) -> None:
+    cluster = _after(nodes, jobs)
+    able = {
+        node.node_id: min(_nearness(node, chosen)[0] for chosen in combinations(free, count))
+        for node in nodes
+        if len(free := _whole_free(cluster, node)) >= count
+    }
+    found = _placed(cluster, [1000] * count)
+    if able:
+        (node_id,) = {one.node_id for one in found}
+        assert able[node_id] == min(able.values())
