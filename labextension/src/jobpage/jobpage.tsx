@@ -48,7 +48,7 @@ import { Standing } from '../panel/panel';
 import { PlanView } from './planview';
 import { ResultsView, TrackedView } from './resultsview';
 import { TimelineView } from './timelineview';
-import { Warnings, WorkersView } from './workersview';
+import { Place, Warnings, WorkersView } from './workersview';
 
 export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
   const { model, msg } = usePanel();
@@ -212,35 +212,6 @@ function sizeWords(job: IJob, kind: string | null): string {
   return milliGpu < 1000
     ? `${gpus(milliGpu)} ${kind}`
     : `${gpus(milliGpu)} × ${kind}`;
-}
-
-function Place({ job }: { job: IJob }): React.JSX.Element {
-  const { trans } = usePanel();
-  // Where it ran before is no place of one that waits.
-  const last = isFinal(job) ? job.attempts.at(-1) : currentAttempt(job);
-  const nodes = [...new Set(last?.nodes ?? [])];
-  const now = workersOf(job, currentAttempt(job));
-  const { min_workers: low, max_workers: high } = job.request ?? {};
-  const words =
-    low != null && high != null && low < high
-      ? trans.__('%1 of %2 to %3 workers', now, low, high)
-      : trans.__('%1 workers', now);
-  const workers = job.workers > 1 || now > 1 || high ? `${words}, ` : '';
-  if (nodes.length === 0) {
-    const pools = job.pool ? [job.pool] : job.pools;
-    const name = pools.join(', ');
-    const where =
-      pools.length > 1 ? trans.__('pools %1', name) : trans.__('pool %1', name);
-    return <>{`${workers}${where}`}</>;
-  }
-  return (
-    <>
-      {workers}
-      {nodes.length === 1
-        ? trans.__('%1, one node', nodes[0])
-        : trans.__('%1 nodes: %2', nodes.length, nodes.join(', '))}
-    </>
-  );
 }
 
 function ProgressWords(props: { job: IJob }): React.JSX.Element {

@@ -13,3 +13,18 @@ it.each([
   const part = { id: 'p', kind, name: 'digits-3', number };
   expect(jobMessages(msg).partOf(part)).toBe(words);
 });
+
+it.each([
+  [{ nodes: 1, link: 'nvlink' }, '4 GPUs on one node, linked by NVLink'],
+  [
+    { nodes: 1, link: 'node' },
+    '4 GPUs on one node, across CPU sockets (NUMA nodes)'
+  ],
+  [{ nodes: 1, link: '' }, '4 GPUs on one node, links not known'],
+  [{ nodes: 1, link: 'of-tomorrow' }, '4 GPUs on one node, links not known'],
+  [{ nodes: 2, link: '', racks: 1 }, '4 GPUs on 2 nodes in one rack'],
+  [{ nodes: 3, link: '', racks: 2 }, '4 GPUs on 3 nodes in 2 racks'],
+  [{ nodes: 2, link: '', racks: null }, '4 GPUs on 2 nodes, links not known']
+])('says how tightly GPUs lie together: %o', (of, words) => {
+  expect(jobMessages(msg).tightness({ gpus: 4, ...of })).toBe(words);
+});

@@ -2,7 +2,7 @@
 import { gpuHours, length } from '../text/format';
 import type { Messages } from '../text/messages';
 import { CurveSource, IForecast, IJob } from '../server/types';
-import type { IPartOf } from '../server/jobtypes';
+import type { IPartOf, ITightness } from '../server/jobtypes';
 
 export type JobMessages = ReturnType<typeof jobMessages>;
 
@@ -121,6 +121,32 @@ export function jobMessages(msg: Messages) {
             ? trans.__('%1 × slower', (1 / times).toFixed(1))
             : trans.__('no faster');
       return `${changed}: ${worth}`;
+    },
+
+    /** "2 GPUs on one node, linked by NVLink" */
+    tightness(of: ITightness): string {
+      const unknown = trans.__('links not known');
+      if (of.nodes === 1) {
+        const words: Record<string, string> = {
+          nvlink: trans.__('linked by NVLink'),
+          switch: trans.__('linked by PCIe switches'),
+          socket: trans.__('on one CPU socket (NUMA node)'),
+          node: trans.__('across CPU sockets (NUMA nodes)')
+        };
+        const link = words[of.link] ?? unknown;
+        return trans.__('%1 GPUs on one node, %2', of.gpus, link);
+      }
+      if (of.racks == null) {
+        return trans.__('%1 GPUs on %2 nodes, %3', of.gpus, of.nodes, unknown);
+      }
+      return of.racks === 1
+        ? trans.__('%1 GPUs on %2 nodes in one rack', of.gpus, of.nodes)
+        : trans.__(
+            '%1 GPUs on %2 nodes in %3 racks',
+            of.gpus,
+            of.nodes,
+            of.racks
+          );
     },
 
     waited(ms: number): string {

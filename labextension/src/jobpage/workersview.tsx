@@ -1,13 +1,48 @@
-/** Workers over time, under the curve of an elastic job; what likely goes wrong with several. */
+/** Where workers are; how many over time, under the curve of an elastic job; what may go wrong with several. */
 import type * as React from 'react';
 
 import { Fragment, h } from '../components/h';
 
 import { useNow, usePanel, useWords } from '../components/context';
 import { Callout } from '../components/parts';
+import { currentAttempt, isFinal, workersOf } from '../model/jobs';
 import { IJob } from '../server/types';
 import { jobMessages } from './messages';
 import { HEIGHT, WIDTH, workersView } from './workers';
+
+/** The nodes of a job's workers, and how tightly its GPUs lie together. */
+export function Place({ job }: { job: IJob }): React.JSX.Element {
+  const { trans } = usePanel();
+  const msg = useWords(jobMessages);
+  // Where it ran before is no place of one that waits.
+  const last = isFinal(job) ? job.attempts.at(-1) : currentAttempt(job);
+  const nodes = [...new Set(last?.nodes ?? [])];
+  const now = workersOf(job, currentAttempt(job));
+  const { min_workers: low, max_workers: high } = job.request ?? {};
+  const words =
+    low != null && high != null && low < high
+      ? trans.__('%1 of %2 to %3 workers', now, low, high)
+      : trans.__('%1 workers', now);
+  const workers = job.workers > 1 || now > 1 || high ? `${words}, ` : '';
+  if (nodes.length === 0) {
+    const pools = job.pool ? [job.pool] : job.pools;
+    const name = pools.join(', ');
+    const where =
+      pools.length > 1 ? trans.__('pools %1', name) : trans.__('pool %1', name);
+    return <>{`${workers}${where}`}</>;
+  }
+  return (
+    <>
+      {workers}
+      {nodes.length === 1
+        ? trans.__('%1, one node', nodes[0])
+        : trans.__('%1 nodes: %2', nodes.length, nodes.join(', '))}
+      {last?.tightness ? (
+        <span className="gc-Tightness">{msg.tightness(last.tightness)}</span>
+      ) : null}
+    </>
+  );
+}
 
 export function WorkersView({ job }: { job: IJob }): React.JSX.Element | null {
   const { model, trans } = usePanel();

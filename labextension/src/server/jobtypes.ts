@@ -67,6 +67,16 @@ export interface IStop {
   kill_ms: number;
 }
 
+/** How tightly an attempt's GPUs lie together, as far as that is known. */
+export interface ITightness {
+  gpus: number;
+  nodes: number;
+  /** Of those on several nodes; null where a node's rack is not known. */
+  racks?: number | null;
+  /** Of those on one node: the farthest. Empty where it is not known. */
+  link: string;
+}
+
 export interface IAttempt {
   id: string;
   number: number;
@@ -74,6 +84,8 @@ export interface IAttempt {
   hold_class: string;
   node?: string | null;
   nodes: string[];
+  /** Absent where it has fewer than two GPUs. */
+  tightness?: ITightness | null;
   milli_gpu: number;
   /** Of its first role. */
   workers?: number;

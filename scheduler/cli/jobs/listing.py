@@ -133,7 +133,7 @@ def describe(job: models.JobView) -> str:
         resumed = f", from {word} {attempt.resumed_from_step}" if attempt.resumed_from_step else ""
         if attempt.hibernation_text:
             resumed += f", {attempt.hibernation_text}"
-        place = f"{', '.join(attempt.nodes) or '?'}{_workers(job, attempt)}"
+        place = f"{', '.join(attempt.nodes) or '?'}{_workers(job, attempt)}{_tightness(attempt)}"
         lines.append(f"  attempt {attempt.number} on {place}{resumed}: {ended}")
     lines += [f"  {line}" for line in going_on(job.way_to_go_on)]
     lines += [f"  {line}" for line in shown(job)]
@@ -157,6 +157,11 @@ def size(job: models.JobView) -> str:
     if asked is None or asked.min_workers is None or asked.min_workers == asked.max_workers:
         return size
     return f"{size}, {asked.min_workers} to {asked.max_workers} workers"
+
+
+def _tightness(attempt: models.AttemptView) -> str:
+    """How its GPUs lie together, where it has several."""
+    return f" ({attempt.tightness.text})" if attempt.tightness is not None else ""
 
 
 def _workers(job: models.JobView, attempt: models.AttemptView) -> str:

@@ -40,7 +40,7 @@ from gpucommons.scheduler.service.views.blockers import blocker_view
 from gpucommons.scheduler.service.views.drills import drill_view, way_view
 from gpucommons.scheduler.service.views.place_in_line import position
 from gpucommons.scheduler.service.views.visible_names import names_of_others, shows_names
-from gpucommons.scheduler.service.views.where_it_runs import results_are_away
+from gpucommons.scheduler.service.views.where_it_runs import results_are_away, tightness_view
 
 
 def queued(intent: Intent) -> Workload:
@@ -104,7 +104,7 @@ def job_view(
         way_to_go_on=way_view(workload, cluster, now_ms) if in_full else None,
         drill=drill_view(workload) if in_full else None,
         safe_to_borrow=in_full and is_safe_to_borrow(workload, cluster.badges),
-        attempts=[attempt_view(workload, attempt) for attempt in attempts],
+        attempts=[attempt_view(workload, attempt, cluster) for attempt in attempts],
         pauses=[
             models.PauseView(from_ms=pause.from_ms, to_ms=pause.to_ms)
             for pause in (workload.pauses if in_full else ())
@@ -213,7 +213,7 @@ def stop_view(stop: Stop | None) -> models.StopView | None:
     )
 
 
-def attempt_view(workload: Workload, attempt: Attempt) -> models.AttemptView:
+def attempt_view(workload: Workload, attempt: Attempt, cluster: Cluster) -> models.AttemptView:
     """One run."""
     nodes = list(dict.fromkeys(str(placement.node_id) for placement in attempt.placements))
     return models.AttemptView(
@@ -224,6 +224,7 @@ def attempt_view(workload: Workload, attempt: Attempt) -> models.AttemptView:
         node=nodes[0] if nodes else None,
         nodes=nodes,
         drivers=list(attempt.drivers),
+        tightness=tightness_view(attempt.placements, cluster.nodes),
         milli_gpu=attempt_milli_gpu(attempt),
         workers=gain.workers_of(workload, attempt),
         times_faster=gain.times_faster(workload, attempt),

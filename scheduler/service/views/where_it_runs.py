@@ -1,15 +1,39 @@
-"""Where an attempt runs or ran: its pool, its executor, and whether its files are away from its notebook."""
+"""Where an attempt runs or ran: its pool, its executor, how tightly its GPUs lie together, and whether its
+files are away from its notebook.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import combinations
+
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.devices.topology import LinkKind
+from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.types import Attempt, PoolName, Spec, Workload
+from gpucommons.scheduler.core.model.types import (
+    Attempt,
+    NodeId,
+    PoolName,
+    Spec,
+    WorkerPlacement,
+    Workload,
+)
 
 #: Jobs of this executor run away from their notebooks' folders.
 AWAY = "kubernetes"
 #: Those of this one, on this machine: what became of their files is known.
 HERE = "local"
+_FROM_NEAR_TO_FAR = tuple(LinkKind)
+_WORDS = {
+    "nvlink": "linked by NVLink",
+    "switch": "linked by PCIe switches",
+    "socket": "on one CPU socket (NUMA node)",
+    "node": "across CPU sockets (NUMA nodes)",
+}
+_UNKNOWN = "links not known"
 
 
 def pool_of_attempt(cluster: Cluster, workload: Workload, attempt: Attempt) -> PoolName | None:
@@ -45,3 +69,46 @@ def may_run_away(cluster: Cluster, spec: Spec) -> bool:
 def results_are_away(cluster: Cluster, workload: Workload) -> bool:
     """Whether its owner has yet to fetch what the job made, however it ended."""
     return is_final(workload) and bool(workload.attempts) and runs_away(cluster, workload)
+
+
+def tightness_view(
+    placements: Iterable[WorkerPlacement], nodes: Mapping[NodeId, Node]
+) -> models.TightnessView | None:
+    """Of all GPUs that these hold; None where they are fewer than two."""
+    held: dict[NodeId, set[DeviceId]] = {}
+    for one in placements:
+        if one.device_ids:
+            held.setdefault(one.node_id, set()).update(one.device_ids)
+    gpus = sum(map(len, held.values()))
+    if gpus < 2:  # noqa: PLR2004 - a pair
+        return None
+    if len(held) > 1:
+        racks = _racks(held, nodes)
+        return models.TightnessView(
+            gpus=gpus, nodes=len(held), racks=racks, text=_of_nodes(gpus, len(held), racks)
+        )
+    ((node_id, devices),) = held.items()
+    link = _on_one(nodes.get(node_id), sorted(devices))
+    text = f"{gpus} GPUs on one node, {_WORDS.get(link, _UNKNOWN)}"
+    return models.TightnessView(gpus=gpus, nodes=1, link=link, text=text)
+
+
+def _racks(node_ids: Collection[NodeId], nodes: Mapping[NodeId, Node]) -> int | None:
+    """How many racks; None where that is not known of all."""
+    found = {nodes[one].rack if one in nodes else None for one in node_ids}
+    return None if None in found else len(found)
+
+
+def _on_one(node: Node | None, devices: Sequence[DeviceId]) -> str:
+    """The farthest link among these; "" where one is not known."""
+    told = {} if node is None else {frozenset((x.first, x.second)): x.kind for x in node.links}
+    kinds = [told.get(frozenset(pair)) for pair in combinations(devices, 2)]
+    known = [kind for kind in kinds if kind is not None]
+    return max(known, key=_FROM_NEAR_TO_FAR.index).value if len(known) == len(kinds) else ""
+
+
+def _of_nodes(gpus: int, nodes: int, racks: int | None) -> str:
+    many = f"{gpus} GPUs on {nodes} nodes"
+    if racks is None:
+        return f"{many}, {_UNKNOWN}"
+    return f"{many} in one rack" if racks == 1 else f"{many} in {racks} racks"

@@ -416,6 +416,12 @@ def test_a_job_in_its_attempts_is_described(cli: Cli, world: WatchedWorld) -> No
     assert "attempt 1 on n1" in text
 
 
+def test_it_is_told_how_tightly_a_jobs_gpus_lie_together(cli: Cli, world: WatchedWorld) -> None:
+    job = submitted(world, role={"milli_gpu": 2000})
+    world.pass_time(2000)
+    assert "attempt 1 on n1 (2 GPUs on one node, links not known)" in cli("show", job.name).out
+
+
 def test_a_curve_has_one_column_of_epochs_and_names_its_other_sources(
     cli: Cli, world: WatchedWorld
 ) -> None:
