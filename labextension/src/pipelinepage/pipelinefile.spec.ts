@@ -52,6 +52,25 @@ it('names what stays behind, and whether steps can read it', () => {
   ).toHaveLength(1);
 });
 
+it('names what a step may miss before what is hidden', () => {
+  const hidden = ['.a', '.b', '.c'].map(path => ({
+    path,
+    size_bytes: 0,
+    reason: 'is hidden',
+    linkable: false
+  }));
+  const large = { path: 'raw.bin', size_bytes: 1, reason: 'is large' };
+  const excluded = [...hidden, { ...large, linkable: true }];
+  const folder = { folder: '', files: 1, size_bytes: 1, linked: false };
+  const [, stays] = folderLines(
+    file({ folders: [{ ...folder, excluded }] }),
+    words
+  );
+  expect(stays).toBe(
+    'Stays here: raw.bin is large, .a is hidden, .b is hidden and 1 more.'
+  );
+});
+
 it('asks for a team only where the file names none and there are several', () => {
   expect(teamsToChoose(file(), ['nlp', 'vision'])).toEqual(['nlp', 'vision']);
   expect(teamsToChoose(file(), ['vision'])).toEqual([]);

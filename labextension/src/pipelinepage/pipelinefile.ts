@@ -38,7 +38,11 @@ export function folderLines(
   msg: PipelineMessages
 ): string[] {
   return folders.flatMap(each => {
-    const left = each.excluded.map(one => `${one.path} ${one.reason}`);
+    // What a step may miss first: a home folder has many hidden ones.
+    const left = [
+      ...each.excluded.filter(one => one.linkable),
+      ...each.excluded.filter(one => !one.linkable)
+    ].map(one => `${one.path} ${one.reason}`);
     const shown = left.slice(0, NAMED).join(', ');
     const more = left.length - NAMED;
     const isMissed = each.excluded.some(one => one.linkable);
