@@ -237,8 +237,8 @@ async def cycle_of(implementation: str, hub: str, scheduler: str) -> None:
         await peer.cull_idle(f"{hub}/hub/api", "token", 3600, logger, concurrency=10)
         return
     from gpucommons.idle_culler import hub as hubs  # noqa: PLC0415 - the peer's run needs none
+    from gpucommons.idle_culler.idle_limits import Rules  # noqa: PLC0415 - as above
     from gpucommons.idle_culler.leases import Leases  # noqa: PLC0415 - as above
-    from gpucommons.idle_culler.limits import Rules  # noqa: PLC0415 - as above
     from gpucommons.idle_culler.loop import Loop, Pace, WallTime  # noqa: PLC0415 - as above
     from gpucommons.idle_culler.metrics import Metrics  # noqa: PLC0415 - as above
     from gpucommons.idle_culler.servers_without_lease import cull_idle  # noqa: PLC0415 - as above

@@ -18,8 +18,8 @@ from gpucommons.gpu.connections.listening import listen_tcp
 from gpucommons.gpu.connections.text_page import serve_page
 from gpucommons.gpu.said_once import log_to_stderr
 from gpucommons.idle_culler.hub import PAGE_SIZE, Hub
+from gpucommons.idle_culler.idle_limits import Limits, Rules, changed
 from gpucommons.idle_culler.leases import Leases
-from gpucommons.idle_culler.limits import Limits, Rules, changed
 from gpucommons.idle_culler.loop import Loop, Pace, Source, WallTime
 from gpucommons.idle_culler.metrics import Metrics
 from gpucommons.idle_culler.servers_without_lease import HubList, PlainRules

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 from pydantic import BaseModel
 
 from gpucommons.idle_culler.hub import StopsServers
-from gpucommons.idle_culler.limits import Rules
+from gpucommons.idle_culler.idle_limits import Rules
 from gpucommons.idle_culler.loop import Act, Sleeps
 from gpucommons.idle_culler.metrics import Metrics
 from gpucommons.idle_culler.policy import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gpucommons.idle_culler.limits import MINUTE_MS, Limits, duration
+from gpucommons.idle_culler.idle_limits import MINUTE_MS, Limits, duration
 from gpucommons.scheduler.on_idle import OnIdle
 
 #: Quiet for less than this is still "active" on screen: nobody wants a timer between two cells.

@@ -16,7 +16,7 @@ from datetime import timedelta
 from functools import partial
 
 from gpucommons.idle_culler.hub import PAGE_SIZE, Hub, HubServer
-from gpucommons.idle_culler.limits import duration
+from gpucommons.idle_culler.idle_limits import duration
 from gpucommons.idle_culler.loop import Act, run_bounded
 
 log = logging.getLogger("gpucommons.culler")

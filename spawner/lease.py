@@ -40,8 +40,8 @@ from gpucommons.spawner.form.answers import NotebookOptions
 from gpucommons.spawner.form.form_mixin import StartOptions
 from gpucommons.spawner.form.refusal import refusal
 from gpucommons.spawner.hub_pages.addresses import pages_address
+from gpucommons.spawner.server_environment import Attachment, environment_of
 from gpucommons.spawner.server_gone import say_goodbye
-from gpucommons.spawner.slice_attachment import Attachment, environment_of
 
 #: A scheduler that restarts is back within three seconds; a start waits that long for it.
 RETRY_DELAYS_S = (0.3, 0.7, 2.0)

@@ -43,7 +43,7 @@ from gpucommons.spawner.kernel_trial import (
     environ_of_trial,
 )
 from gpucommons.spawner.lease import LeaseMixin
-from gpucommons.spawner.slice_attachment import gpu_slice
+from gpucommons.spawner.server_environment import gpu_slice
 
 #: Accounts below this are the system's own; a notebook never runs as one of them.
 LEAST_USER_ID = 1000

@@ -17,7 +17,7 @@ from gpucommons.gpu.agent.state.open_slices import OpenSlice, OpenSlices
 from gpucommons.gpu.agent.state.state_file import StateFile
 from gpucommons.gpu.agent.unseen import Unseen
 from gpucommons.gpu.client import wire
-from gpucommons.gpu.devices.devices import MIN_SLICE_MIB, WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.gpu.errors import (
     BadAgentRequest,
     CannotShrink,
@@ -29,7 +29,7 @@ from gpucommons.gpu.errors import (
 from gpucommons.gpu.linux.processes import ProcessStat
 from gpucommons.gpu.node.slice_usage import Look, sample_of
 from gpucommons.gpu.node.telemetry import DeviceReading, Holding, Telemetry
-from gpucommons.gpu.slices import idle_signals
+from gpucommons.gpu.slices import idle_signals, memory_of_share
 from gpucommons.gpu.slices.slice_processes import SliceProcesses
 from gpucommons.gpu.slices.slices import GpuSlice, SliceId
 from gpucommons.gpu.slices.usage import UsageMinute, UsageSample
@@ -201,9 +201,9 @@ class Watch:
         share, *others = held.slice.shares
         if others or share.milli_gpu >= WHOLE_MILLI_GPU:
             raise BadAgentRequest("Only a fraction of one device can be resized.")
-        room_mib = self._devices[share.device_id].slice_memory_mib(WHOLE_MILLI_GPU)
-        if not MIN_SLICE_MIB <= memory_mib <= room_mib:
-            raise BadAgentRequest(f"memory_mib must be from {MIN_SLICE_MIB} to {room_mib}.")
+        least_mib, room_mib = memory_of_share.bounds_mib(self._devices[share.device_id])
+        if not least_mib <= memory_mib <= room_mib:
+            raise BadAgentRequest(f"memory_mib must be from {least_mib} to {room_mib}.")
         used_mib = 0 if held.newest is None else held.newest.memory_used_mib or 0
         if memory_mib < used_mib:
             # Some limits bind only what comes later: what is in use would be over at once.

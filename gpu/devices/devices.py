@@ -1,7 +1,6 @@
-"""What a machine offers: physical devices, and how much of each may be handed out.
+"""What a machine offers: physical devices, and how much memory of each is kept back for the driver.
 
-The numbers here are the only place where the driver reserve is taken off, so the scheduler and
-the sharing providers cannot disagree about the size of a slice.
+How much a share of one has is said in `gpu.slices.memory_of_share`.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ WHOLE_MILLI_GPU = 1000
 MIN_RESERVE_MIB = 256
 #: The share of the card kept back for the driver, in percent.
 RESERVE_PERCENT = 3
-#: A slice below this cannot hold a CUDA context and libraries.
-MIN_SLICE_MIB = 2048
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +38,3 @@ class Device:
     def reserve_mib(self) -> int:
         """Memory never handed out: max(3 %, 256 MiB), for the driver's own use."""
         return max(MIN_RESERVE_MIB, self.memory_mib * RESERVE_PERCENT // 100)
-
-    def slice_memory_mib(self, milli_gpu: int) -> int:
-        """Memory that belongs to a share of this card."""
-        return (self.memory_mib - self.reserve_mib) * milli_gpu // WHOLE_MILLI_GPU

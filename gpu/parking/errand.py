@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 #: Of the machine's memory, left to everybody else.
-_SPARE_BYTES = 256 << 20
+_SPARE_MEMORY_BYTES = 256 << 20
 
 
 def main(arguments: list[str]) -> int:
@@ -66,7 +66,7 @@ def _check_room(driver: Any) -> None:
     from gpucommons.gpu.parking.driver import CannotPark  # noqa: PLC0415 - see above
 
     free = processes.free_bytes()
-    needed = driver.held_bytes_at_most() + _SPARE_BYTES
+    needed = driver.held_bytes_at_most() + _SPARE_MEMORY_BYTES
     if free is not None and free < needed:
         raise CannotPark(refusals.no_room(needed, free))
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, MpsDaemon
 
 
@@ -108,7 +109,7 @@ class Held:
             return self.slice.memory_mib
         known = {device.device_id: device for device in self.devices}
         device = known.get(share.device_id)
-        return None if device is None else device.slice_memory_mib(share.milli_gpu)
+        return None if device is None else share_memory_mib(device, share.milli_gpu)
 
     @property
     def fractions(self) -> tuple[tuple[DeviceId, int], ...]:

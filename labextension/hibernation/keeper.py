@@ -25,9 +25,9 @@ from gpucommons.gpu.hibernation.tree import HibernatableTree
 from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.hibernation.after_wake import Listener
 from gpucommons.labextension.hibernation.kept import KeptKernel, read_kept, write_kept
-from gpucommons.labextension.hibernation.limits import Limits
 from gpucommons.labextension.hibernation.lost_kernels import Loss, Losses
 from gpucommons.labextension.hibernation.records import Record, read_record, write_record
+from gpucommons.labextension.hibernation.saving_limits import Limits
 
 _LOCK, _KERNELS, _TREE = "lock", "kernels", "tree"
 #: What is over and waits for its removal.

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 from gpucommons.scheduler.api.authentication import Authenticator, Credentials, read_token
+from gpucommons.scheduler.api.limits.concurrent_requests import OF_ONE, DearWork, Turns
 from gpucommons.scheduler.api.limits.places import Places
-from gpucommons.scheduler.api.limits.turns import OF_ONE, DearWork, Turns
 from gpucommons.scheduler.api.limits.waiting import Waiting
 from gpucommons.scheduler.errors import NotAuthenticated
 from gpucommons.scheduler.principal import Identity, Principal, resolve

@@ -16,7 +16,7 @@ from gpucommons.scheduler.client.snapshot import ExcludedFile, Packed, Packing, 
 from gpucommons.scheduler.environments.finding import grounds_of, resolve
 from gpucommons.scheduler.environments.reading import NoEnvironment, packages_in
 from gpucommons.scheduler.errors import BadRequest, Misconfigured
-from gpucommons.scheduler.launchers.gang import NOTEBOOK_RUNNER
+from gpucommons.scheduler.launchers.launcher import NOTEBOOK_RUNNER
 from gpucommons.scheduler.models import JobRequest
 from gpucommons.scheduler.scripts.parameters import as_text, check_parameters
 from gpucommons.scheduler.working_folder.ignored_files import IGNORE_FILE

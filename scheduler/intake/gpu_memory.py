@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core.model.demand import training_sizes
 from gpucommons.scheduler.core.model.state import Cluster
@@ -81,7 +82,7 @@ def memory_of(size: int, kind: str | None, pool: PoolName, cluster: Cluster) -> 
     """What each GPU of it has at least, on any GPU of the pool; 0 where there is none of the kind."""
     share = min(size, WHOLE_MILLI_GPU)
     devices = _devices(kind, pool, cluster)
-    return min((device.slice_memory_mib(share) for device in devices), default=0)
+    return min((share_memory_mib(device, share) for device in devices), default=0)
 
 
 def in_words(spec: Spec, cluster: Cluster) -> str:

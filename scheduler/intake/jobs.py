@@ -40,7 +40,7 @@ from gpucommons.scheduler.intake.policies import (
     longest_run_ms,
 )
 from gpucommons.scheduler.launchers import AUTO, PLAIN, refusal, told_of_each
-from gpucommons.scheduler.launchers.gang import Asked as AskedToStart
+from gpucommons.scheduler.launchers.launcher import Asked as AskedToStart
 from gpucommons.scheduler.models import RESERVED_VARIABLES, JobRequest, RoleRequest
 from gpucommons.scheduler.models.text.state_words import state_words
 from gpucommons.scheduler.money import to_micro

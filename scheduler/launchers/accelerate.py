@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpucommons.scheduler.launchers.gang import (
+from gpucommons.scheduler.launchers.launcher import (
     Asked,
-    Gang,
     Launcher,
     Start,
-    Worker,
     is_notebook,
     option,
     program_of,
     script_words,
 )
 from gpucommons.scheduler.launchers.torchrun import VARIABLES, variables
+from gpucommons.scheduler.launchers.worker_addresses import Gang, Worker
 
 _MODULE = ("python", "-m", "accelerate.commands.launch")
 _ON_CPU = "ACCELERATE_USE_CPU"

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpucommons.scheduler.launchers.gang import (
+from gpucommons.scheduler.launchers.launcher import (
     Asked,
-    Gang,
     Launcher,
     Start,
-    Worker,
     is_notebook,
     program_of,
     script_words,
 )
 from gpucommons.scheduler.launchers.torchrun import VARIABLES, one_for_each_gpu, variables
+from gpucommons.scheduler.launchers.worker_addresses import Gang, Worker
 
 _PROGRAM = "deepspeed"
 _AS_MODULE, _NO_PYTHON, _NO_LOCAL_RANK = "--module", "--no_python", "--no_local_rank"

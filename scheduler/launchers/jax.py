@@ -7,7 +7,8 @@ has nothing but variables. A worker is one process with all its GPUs.
 
 from __future__ import annotations
 
-from gpucommons.scheduler.launchers.gang import Gang, Launcher, Start, Worker
+from gpucommons.scheduler.launchers.launcher import Launcher, Start
+from gpucommons.scheduler.launchers.worker_addresses import Gang, Worker
 
 _VARIABLES = (
     "JAX_COORDINATOR_ADDRESS",

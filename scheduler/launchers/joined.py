@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.launchers.gang import Gang, Start, Worker
+from gpucommons.scheduler.launchers.launcher import Start
+from gpucommons.scheduler.launchers.worker_addresses import Gang, Worker
 
 #: The module that runs in such workers, above the user's command.
 MODULE = "gpucommons.scheduler.in_worker"

@@ -7,15 +7,9 @@ sets them where MPI joins its ranks. The command of ``mpirun`` itself is made in
 
 from __future__ import annotations
 
-from gpucommons.scheduler.launchers.gang import (
-    Asked,
-    Gang,
-    Launcher,
-    Start,
-    Worker,
-    program_of,
-)
 from gpucommons.scheduler.launchers.joined import joined
+from gpucommons.scheduler.launchers.launcher import Asked, Launcher, Start, program_of
+from gpucommons.scheduler.launchers.worker_addresses import Gang, Worker
 
 WORKERS = "GPUCOMMONS_MPI_WORKERS"
 #: Commands that start ranks themselves.

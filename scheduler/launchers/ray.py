@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.launchers.gang import Gang, Launcher, Start
 from gpucommons.scheduler.launchers.joined import cluster_start
+from gpucommons.scheduler.launchers.launcher import Launcher, Start
+from gpucommons.scheduler.launchers.worker_addresses import Gang
 
 
 def _starts(gang: Gang) -> tuple[Start, ...]:

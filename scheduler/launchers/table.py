@@ -8,14 +8,15 @@ from collections.abc import Iterable, Mapping
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.launchers.accelerate import ACCELERATE
 from gpucommons.scheduler.launchers.deepspeed import DEEPSPEED
-from gpucommons.scheduler.launchers.gang import Asked, Gang, Launcher, Start
 from gpucommons.scheduler.launchers.jax import JAX
+from gpucommons.scheduler.launchers.launcher import Asked, Launcher, Start
 from gpucommons.scheduler.launchers.mpi import MPI
 from gpucommons.scheduler.launchers.plain import PLAIN as _PLAIN
 from gpucommons.scheduler.launchers.ray import RAY
 from gpucommons.scheduler.launchers.spark import SPARK
 from gpucommons.scheduler.launchers.tensorflow import TENSORFLOW
 from gpucommons.scheduler.launchers.torchrun import TORCHRUN
+from gpucommons.scheduler.launchers.worker_addresses import Gang
 
 #: The one that the script proposes.
 AUTO = "auto"

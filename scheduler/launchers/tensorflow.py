@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 
-from gpucommons.scheduler.launchers.gang import Asked, Gang, Launcher, Start, Worker
 from gpucommons.scheduler.launchers.joined import joined, meeting_of
+from gpucommons.scheduler.launchers.launcher import Asked, Launcher, Start
+from gpucommons.scheduler.launchers.worker_addresses import Gang, Worker
 
 ROLES = ("chief", "worker", "ps", "evaluator")
 _CHIEF, _SERVER, _ALONE = "chief", "ps", "evaluator"

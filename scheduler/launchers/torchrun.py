@@ -11,17 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from gpucommons.scheduler.launchers.gang import (
+from gpucommons.scheduler.launchers.launcher import (
     Asked,
-    Gang,
     Launcher,
     Start,
-    Worker,
     is_notebook,
     option,
     program_of,
     script_words,
 )
+from gpucommons.scheduler.launchers.worker_addresses import Gang, Worker
 
 _PROGRAM = "torchrun"
 #: What torchrun is where Python starts it.

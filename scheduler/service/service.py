@@ -50,16 +50,16 @@ from gpucommons.scheduler.service.in_memory.activity import ActivityBoard
 from gpucommons.scheduler.service.in_memory.importances import Importances
 from gpucommons.scheduler.service.in_memory.last_points import LastPoints
 from gpucommons.scheduler.service.in_memory.lessons import Lessons
-from gpucommons.scheduler.service.in_memory.rate_limits import (
+from gpucommons.scheduler.service.in_memory.read_scripts import ReadScripts
+from gpucommons.scheduler.service.in_memory.refused_reports import RefusedReports
+from gpucommons.scheduler.service.in_memory.slices import Slices
+from gpucommons.scheduler.service.in_memory.submit_and_upload_allowances import (
     UPLOAD_GIB_PER_DAY,
     Allowance,
     SubmitLimit,
     orders,
     uploads,
 )
-from gpucommons.scheduler.service.in_memory.read_scripts import ReadScripts
-from gpucommons.scheduler.service.in_memory.refused_reports import RefusedReports
-from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.in_memory.team_use_this_month import HeldSoFar
 from gpucommons.scheduler.service.in_memory.trial_cycles import KnownTrials
 from gpucommons.scheduler.service.views.leases import IdleLimits

@@ -56,8 +56,8 @@ from gpucommons.scheduler.notifications import webhook
 from gpucommons.scheduler.notifications.settings import NotificationSettings
 from gpucommons.scheduler.notifications.settings import read_settings as read_notifications
 from gpucommons.scheduler.service.in_memory.activity import ActivityBoard
-from gpucommons.scheduler.service.in_memory.rate_limits import SubmitLimit, uploads
 from gpucommons.scheduler.service.in_memory.slices import Slices
+from gpucommons.scheduler.service.in_memory.submit_and_upload_allowances import SubmitLimit, uploads
 from gpucommons.scheduler.service.jobs.logs import READ_AT_ONCE_BYTES
 from gpucommons.scheduler.service.service import Service, ServiceSettings
 from gpucommons.scheduler.service.views.leases import IdleLimits

@@ -11,7 +11,7 @@ from gpucommons.scheduler.executors.base import Executor
 from gpucommons.scheduler.executors.plugin import Offer, guest
 from gpucommons.scheduler.file_storage.parts import StorageParts
 from gpucommons.scheduler.files.snapshots import Snapshots
-from gpucommons.scheduler.launchers.gang import Launcher
+from gpucommons.scheduler.launchers.launcher import Launcher
 from gpucommons.scheduler.wiring.options import SchedulerSettings
 from gpucommons.scheduler.wiring.scheduler_callbacks import Asked
 

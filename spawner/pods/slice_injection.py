@@ -19,7 +19,7 @@ from gpucommons.gpu.providers.cluster.pods import (
 )
 from gpucommons.scheduler.models import LeaseView, SliceView
 from gpucommons.spawner.pods.pod import NOTEBOOK, OF_THE_PLUGIN, PLUGIN_RESOURCE
-from gpucommons.spawner.slice_attachment import devices, gpu_slice
+from gpucommons.spawner.server_environment import devices, gpu_slice
 
 _REAL_DEVICES = ("GPU-", "MIG-")
 

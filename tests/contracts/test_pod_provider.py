@@ -11,6 +11,7 @@ from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.errors import SliceTooSmall
 from gpucommons.gpu.providers.cluster.cluster import ClusterTraits, PodWish
 from gpucommons.gpu.providers.cluster.pods import POD_PROVIDERS, foreign_injection
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.gpu.slices.usage import ISOLATION_MODES
 
@@ -38,7 +39,7 @@ WISH = PodWish(container="notebook", queue="vision", claim="gpucommons-a")
 
 def a_slice(milli_gpu: int, *cards: Device) -> GpuSlice:
     shares = tuple(DeviceShare(device_id=c.device_id, milli_gpu=milli_gpu) for c in cards)
-    memory_mib = sum(card.slice_memory_mib(milli_gpu) for card in cards)
+    memory_mib = sum(share_memory_mib(card, milli_gpu) for card in cards)
     return GpuSlice(slice_id=SliceId("a"), shares=shares, memory_mib=memory_mib)
 
 
@@ -62,7 +63,7 @@ def test_a_grant_is_what_was_asked_and_claims_a_known_isolation(name: str, milli
     grant = POD_PROVIDERS[name].quantize(CARDS[0], milli_gpu, traits)
     assert grant is not None
     assert (grant.provider, grant.milli_gpu) == (name, milli_gpu)
-    assert grant.memory_mib == CARDS[0].slice_memory_mib(milli_gpu)
+    assert grant.memory_mib == share_memory_mib(CARDS[0], milli_gpu)
     assert grant.isolation in ISOLATION_MODES
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kernel_groups import PlainCgroups
 
-from gpucommons.gpu.devices.devices import MIN_SLICE_MIB, Device, DeviceId
+from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.devices.memory_limits import FakeMemoryLimits
 from gpucommons.gpu.errors import LimitNotInForce, SliceTooSmall
 from gpucommons.gpu.linux.pod_cgroups import PodCgroups
@@ -36,6 +36,7 @@ from gpucommons.gpu.providers.node.pod_mem import PodMemProvider
 from gpucommons.gpu.providers.node.shim import ShimProvider
 from gpucommons.gpu.providers.node.watchdog import WatchdogProvider
 from gpucommons.gpu.shim import Drivers
+from gpucommons.gpu.slices.memory_of_share import MIN_SLICE_MIB, share_memory_mib
 from gpucommons.gpu.slices.slice_folders import SliceFolders
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
 from gpucommons.gpu.slices.usage import ISOLATION_MODES
@@ -82,7 +83,7 @@ def held(*shares: tuple[int, int], name: str = "s-1") -> Held:
         shares=tuple(
             DeviceShare(device_id=CARDS[card].device_id, milli_gpu=milli) for card, milli in shares
         ),
-        memory_mib=sum(CARDS[card].slice_memory_mib(milli) for card, milli in shares),
+        memory_mib=sum(share_memory_mib(CARDS[card], milli) for card, milli in shares),
     )
     return Held(slice=gpu_slice, devices=tuple(CARDS[card] for card, _ in shares))
 
@@ -145,7 +146,7 @@ class TestEveryProvider:
                 try:
                     grant = provider.quantize(device, milli, traits)
                 except SliceTooSmall:
-                    assert device.slice_memory_mib(milli) < MIN_SLICE_MIB
+                    assert share_memory_mib(device, milli) < MIN_SLICE_MIB
                     continue
                 if grant is None:
                     continue
@@ -198,7 +199,7 @@ class TestEveryProvider:
 def test_a_stack_grants_exactly_or_says_that_it_is_too_small(
     milli: int, traits: NodeTraits
 ) -> None:
-    memory_mib = CARDS[0].slice_memory_mib(milli)
+    memory_mib = share_memory_mib(CARDS[0], milli)
     stack = provider_stack(traits)
     if memory_mib < MIN_SLICE_MIB:
         with pytest.raises(SliceTooSmall, match="ask for"):

@@ -22,7 +22,7 @@ from gpucommons.gpu.slices.slice_folders import SliceFolders
 from gpucommons.scheduler import launchers, models
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.errors import Misconfigured, Unavailable
-from gpucommons.scheduler.launchers.gang import Asked, Launcher
+from gpucommons.scheduler.launchers.launcher import Asked, Launcher
 from gpucommons.scheduler.wiring.options import SchedulerSettings, read_settings
 from gpucommons.scheduler.wiring.plugins import add_launchers
 from gpucommons.scheduler.wiring.serving import serve

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from serving import Served, serving
 
+from gpucommons.idle_culler.idle_limits import Rules
 from gpucommons.idle_culler.leases import Leases
-from gpucommons.idle_culler.limits import Rules
 from gpucommons.idle_culler.loop import Loop, Pace
 from gpucommons.idle_culler.metrics import Metrics
 from gpucommons.scheduler.client.calls import Call

@@ -7,7 +7,7 @@ import pytest
 
 from gpucommons.gpu.connections.listening import listen_tcp
 from gpucommons.idle_culler.app import CullerApp
-from gpucommons.idle_culler.limits import Limits, Rules, changed
+from gpucommons.idle_culler.idle_limits import Limits, Rules, changed
 
 MINUTE = 60_000
 

@@ -18,7 +18,7 @@ import pytest
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from serving import Served, hang_up
 
-from gpucommons.idle_culler.limits import MINUTE_MS, Limits
+from gpucommons.idle_culler.idle_limits import MINUTE_MS, Limits
 from gpucommons.idle_culler.policy import (
     Activity,
     Cull,

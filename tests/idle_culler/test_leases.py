@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpucommons.idle_culler.hub import HubUnavailable
-from gpucommons.idle_culler.limits import Rules
+from gpucommons.idle_culler.idle_limits import Rules
 from gpucommons.idle_culler.loop import run_bounded
 from gpucommons.scheduler.models import IdleView
 

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpucommons.idle_culler.limits import MINUTE_MS, Limits, duration
+from gpucommons.idle_culler.idle_limits import MINUTE_MS, Limits, duration
 from gpucommons.idle_culler.policy import (
     Activity,
     Cull,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpucommons.idle_culler.limits import MINUTE_MS, Limits
+from gpucommons.idle_culler.idle_limits import MINUTE_MS, Limits
 from gpucommons.idle_culler.policy import (
     Activity,
     Cull,

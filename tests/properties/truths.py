@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import combinations
 
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.resources import Block, Node, NodeState, Quota
 from gpucommons.scheduler.core.model.state import Cluster
@@ -56,7 +57,7 @@ def nothing_is_held_twice(cluster: Cluster) -> None:
         assert sum(one.memory_mib for one in here) <= node.memory_mib
         for device in node.devices:
             mine = [one for one in here if device.device_id in one.device_ids]
-            memory = sum(device.slice_memory_mib(one.milli_gpu) for one in mine)
+            memory = sum(share_memory_mib(device, one.milli_gpu) for one in mine)
             assert memory <= device.memory_mib - device.reserve_mib
 
 

@@ -8,7 +8,7 @@ from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.providers.cluster.pods import slice_folder
 from gpucommons.scheduler.models import LeaseView
 from gpucommons.spawner.pods.pod import PodNeeds
-from gpucommons.spawner.slice_attachment import Attachment, environment_of
+from gpucommons.spawner.server_environment import Attachment, environment_of
 
 NO_LEASE: LeaseView | None = None
 SLICE = {

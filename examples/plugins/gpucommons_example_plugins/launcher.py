@@ -1,6 +1,6 @@
 """A launcher: each worker is told where all of them are."""
 
-from gpucommons.scheduler.launchers.gang import Asked, Gang, Launcher, Start
+from gpucommons.scheduler.launchers import Asked, Gang, Launcher, Start
 
 
 def starts(gang: Gang) -> tuple[Start, ...]:

@@ -20,8 +20,9 @@ _PROC = Path("/proc")
 _KNOWN_DEVICES = frozenset({1, 4, 5, *range(136, 144)})
 #: Descriptors that CRIU needs in each process while it wakes it.
 _SPARE_DESCRIPTORS = 128
-#: Left free on the disk: whoever else writes there needs some.
-_SPARE_BYTES = 64 << 20
+#: Left free on the disk of any saved tree: what writes there meanwhile needs some. Who keeps images in
+#: users' homes leaves more: `SPARE_DISK_BYTES` of the Lab extension's `saving_limits`.
+_SPARE_DISK_BYTES = 64 << 20
 
 
 def mapped_slice() -> str | None:
@@ -56,7 +57,7 @@ def too_little_space(partial: Path, most_bytes: int | None) -> str | None:
     needed = processes.memory_bytes() + processes.removed_files_bytes() + shared_memory.used_bytes()
     if most_bytes is not None and needed > most_bytes:
         return refusals.too_large(needed, most_bytes)
-    if free < needed + _SPARE_BYTES:
+    if free < needed + _SPARE_DISK_BYTES:
         return refusals.disk_too_full(needed, free)
     return None
 

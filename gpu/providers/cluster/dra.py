@@ -18,7 +18,7 @@ from gpucommons.gpu.providers.cluster.cluster import (
     is_fraction,
     memory_each_mib,
 )
-from gpucommons.gpu.providers.fraction_memory import share_mib
+from gpucommons.gpu.slices.memory_of_share import usable_share_mib
 from gpucommons.gpu.slices.slices import GpuSlice
 
 API_VERSION = "resource.k8s.io/v1"
@@ -51,7 +51,7 @@ class DraProvider:
             When the share's memory is below the least that is useful.
         """
         whole = milli_gpu == WHOLE_MILLI_GPU
-        memory_mib = share_mib(device, milli_gpu)
+        memory_mib = usable_share_mib(device, milli_gpu)
         if memory_mib is None or not (whole or traits.shared_memory):
             return None
         return Grant(

@@ -15,7 +15,7 @@ from gpucommons.gpu.providers.cluster.cluster import (
     is_fraction,
     memory_each_mib,
 )
-from gpucommons.gpu.providers.fraction_memory import share_mib
+from gpucommons.gpu.slices.memory_of_share import usable_share_mib
 from gpucommons.gpu.slices.slices import GpuSlice
 
 SCHEDULER = "hami-scheduler"
@@ -50,7 +50,7 @@ class HamiProvider:
         SliceTooSmall
             When the share's memory is below the least that is useful.
         """
-        memory_mib = share_mib(device, milli_gpu)
+        memory_mib = usable_share_mib(device, milli_gpu)
         if memory_mib is None or not 0 < milli_gpu <= WHOLE_MILLI_GPU:
             return None
         whole = milli_gpu == WHOLE_MILLI_GPU

@@ -18,7 +18,7 @@ from gpucommons.gpu.providers.cluster.cluster import (
     label_value,
     memory_each_mib,
 )
-from gpucommons.gpu.providers.fraction_memory import share_mib
+from gpucommons.gpu.slices.memory_of_share import usable_share_mib
 from gpucommons.gpu.slices.slices import GpuSlice
 
 SCHEDULER = "kai-scheduler"
@@ -59,7 +59,7 @@ class KaiProvider:
         SliceTooSmall
             When the share's memory is below the least that is useful.
         """
-        memory_mib = share_mib(device, milli_gpu)
+        memory_mib = usable_share_mib(device, milli_gpu)
         if memory_mib is None or not 0 < milli_gpu <= WHOLE_MILLI_GPU:
             return None
         shared = "kernel" if enforces(traits) else "none"

@@ -6,7 +6,7 @@ cannot open the other device files.
 
 from __future__ import annotations
 
-from gpucommons.gpu.devices.devices import MIN_SLICE_MIB, WHOLE_MILLI_GPU, Device
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device
 from gpucommons.gpu.providers.base import (
     Capability,
     Grant,
@@ -15,6 +15,7 @@ from gpucommons.gpu.providers.base import (
     NodeTraits,
     NothingOutside,
 )
+from gpucommons.gpu.slices.memory_of_share import MIN_SLICE_MIB, share_memory_mib
 
 #: For the container toolkit: no device and no driver files at all.
 NO_DEVICE = "void"
@@ -33,7 +34,7 @@ class ExclusiveProvider(NothingOutside):
 
     def quantize(self, device: Device, milli_gpu: int, traits: NodeTraits) -> Grant | None:
         """A whole card or nothing."""
-        memory_mib = device.slice_memory_mib(milli_gpu)
+        memory_mib = share_memory_mib(device, milli_gpu)
         if milli_gpu != WHOLE_MILLI_GPU or memory_mib < MIN_SLICE_MIB:
             return None
         return Grant(

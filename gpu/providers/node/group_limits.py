@@ -9,7 +9,7 @@ from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.devices.memory_limits import MemoryLimits
 from gpucommons.gpu.errors import CannotShrink, GpuError
 from gpucommons.gpu.providers.base import Grant, Held
-from gpucommons.gpu.providers.fraction_memory import fraction_mib
+from gpucommons.gpu.slices.memory_of_share import fraction_mib
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ be cut into comes from the driver's live list, not from a table.
 
 from __future__ import annotations
 
-from gpucommons.gpu.devices.devices import MIN_SLICE_MIB, WHOLE_MILLI_GPU, Device
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device
 from gpucommons.gpu.providers.base import (
     Capability,
     Grant,
@@ -18,6 +18,7 @@ from gpucommons.gpu.providers.base import (
     NodeTraits,
     NothingOutside,
 )
+from gpucommons.gpu.slices.memory_of_share import MIN_SLICE_MIB, share_memory_mib
 
 
 class MigProvider(NothingOutside):
@@ -40,7 +41,7 @@ class MigProvider(NothingOutside):
 
     def quantize(self, device: Device, milli_gpu: int, traits: NodeTraits) -> Grant | None:
         """A whole instance. A card that is offered as a device is not cut: it has none."""
-        memory_mib = device.slice_memory_mib(milli_gpu)
+        memory_mib = share_memory_mib(device, milli_gpu)
         if not device.device_id.startswith("MIG-") or milli_gpu != WHOLE_MILLI_GPU:
             return None
         if memory_mib < MIN_SLICE_MIB:

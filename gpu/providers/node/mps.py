@@ -20,7 +20,7 @@ from gpucommons.gpu.providers.base import (
     NodeTraits,
     NothingOutside,
 )
-from gpucommons.gpu.providers.fraction_memory import fraction_mib
+from gpucommons.gpu.slices.memory_of_share import fraction_mib
 from gpucommons.gpu.slices.slices import MpsDaemon
 
 _MILLI_PER_PERCENT = 10

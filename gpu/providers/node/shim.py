@@ -15,7 +15,7 @@ from gpucommons.gpu import shim
 from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.errors import CannotShrink, LimitNotInForce, ShimUnavailable
 from gpucommons.gpu.providers.base import Capability, Grant, Held, Injection, NodeTraits
-from gpucommons.gpu.providers.fraction_memory import fraction_mib
+from gpucommons.gpu.slices.memory_of_share import fraction_mib
 from gpucommons.gpu.slices.slice_folders import SliceFolders
 from gpucommons.gpu.slices.slices import SliceId
 

@@ -15,7 +15,7 @@ from gpucommons.gpu.providers.base import (
     NodeTraits,
     NothingOutside,
 )
-from gpucommons.gpu.providers.fraction_memory import share_mib
+from gpucommons.gpu.slices.memory_of_share import usable_share_mib
 
 
 class WatchdogProvider(NothingOutside):
@@ -39,7 +39,7 @@ class WatchdogProvider(NothingOutside):
         SliceTooSmall
             When the share's memory is below the least that is useful.
         """
-        memory_mib = share_mib(device, milli_gpu)
+        memory_mib = usable_share_mib(device, milli_gpu)
         if memory_mib is None:
             return None
         return Grant(

@@ -27,7 +27,7 @@ from gpucommons.scheduler.executors.local.launch_plan import (
     refuse_home_name,
     superseded,
 )
-from gpucommons.scheduler.launchers.gang import PORTS, ports_from
+from gpucommons.scheduler.launchers.worker_addresses import PORTS, ports_from
 
 #: In front of the attempt's id, in the name of a job of Slurm.
 PREFIX = "gpucommons-"

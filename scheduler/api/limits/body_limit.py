@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpucommons.scheduler.api.errors import answer
-from gpucommons.scheduler.api.limits.turns import Turns
+from gpucommons.scheduler.api.limits.concurrent_requests import Turns
 from gpucommons.scheduler.errors import NotAuthenticated, SchedulerError, TooLarge, TooManyRequests
 
 #: Of every JSON body.

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gpucommons.gpu.devices.devices import MIN_SLICE_MIB, WHOLE_MILLI_GPU, Device
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device
+from gpucommons.gpu.slices.memory_of_share import MIN_SLICE_MIB, share_memory_mib
 from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.holds import FULL, block_mask, mask_of
@@ -27,7 +28,7 @@ def slice_memory_mib(placement: WorkerPlacement, devices: Iterable[Device]) -> i
     """Memory limit of a placed worker's slice on these devices."""
     if placement.limit_mib is not None:
         return placement.limit_mib
-    return sum(device.slice_memory_mib(placement.milli_gpu) for device in devices)
+    return sum(share_memory_mib(device, placement.milli_gpu) for device in devices)
 
 
 def resize(cycle: CycleState, lease: Workload, action: ResizeSlice, by: str) -> None:
@@ -73,7 +74,7 @@ class _Slice:
         self.placement = placement
         self.node = node
         self.capacity = capacity
-        self.share_mib = capacity.device.slice_memory_mib(placement.milli_gpu)
+        self.share_mib = share_memory_mib(capacity.device, placement.milli_gpu)
 
 
 def _resized(cycle: CycleState, lease: Workload, held: _Slice, memory_mib: int) -> WorkerPlacement:
@@ -92,8 +93,8 @@ def _resized(cycle: CycleState, lease: Workload, held: _Slice, memory_mib: int) 
         bits = ((1 << wanted) - 1) << offset
         if free & bits == bits:
             return replace(plain, limit_mib=memory_mib, extra_offset=offset, extra_milli=wanted)
-    most = held.capacity.device.slice_memory_mib(
-        min(WHOLE_MILLI_GPU, held.placement.milli_gpu + _longest_run(free))
+    most = share_memory_mib(
+        held.capacity.device, min(WHOLE_MILLI_GPU, held.placement.milli_gpu + _longest_run(free))
     )
     message = (
         f"The GPU cannot give this slice {_gib(memory_mib)} GiB: with what nobody holds there and no"

@@ -22,10 +22,10 @@ from gpucommons.scheduler.core.capacity.placement_slots import (
     placed,
     take,
 )
-from gpucommons.scheduler.core.eviction.cost import rank, sparing_order
 from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial
 from gpucommons.scheduler.core.eviction.option import Option, Used
 from gpucommons.scheduler.core.eviction.search import Found, Search
+from gpucommons.scheduler.core.eviction.victim_order import rank, sparing_order
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.types import NodeId, WorkerPlacement, WorkloadId
 from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate

@@ -15,9 +15,9 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity
 from gpucommons.scheduler.core.capacity.placement_slots import bits_of, shares_in, starts, suits
-from gpucommons.scheduler.core.eviction.cost import rank, sparing_order
 from gpucommons.scheduler.core.eviction.host_resources import FreedHostResources
 from gpucommons.scheduler.core.eviction.option import Allowed, Option, Rank, Used
+from gpucommons.scheduler.core.eviction.victim_order import rank, sparing_order
 from gpucommons.scheduler.core.model.demand import Worker, is_block_size, place_of
 from gpucommons.scheduler.core.model.holds import FULL, HoldKey, Load, mask_of, span
 from gpucommons.scheduler.core.model.types import HoldClass, WorkerPlacement

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.capacity.placement_slots import PlacementSlot
-from gpucommons.scheduler.core.eviction.cost import Cost
+from gpucommons.scheduler.core.eviction.victim_order import Cost
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.holds import Load, span
 from gpucommons.scheduler.core.model.types import WorkloadId

@@ -27,7 +27,7 @@ from gpucommons.scheduler.core.explain.impossible import (
     has_its_block_out,
     waits_for_nodes,
 )
-from gpucommons.scheduler.core.lending import lending_limits
+from gpucommons.scheduler.core.lending import kept_from_borrowers
 from gpucommons.scheduler.core.model.demand import (
     milli_gpu,
     must_have,
@@ -291,7 +291,7 @@ def _leaner(cycle: CycleState, workload: Workload) -> str | None:
 
 def _kept(cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass) -> str:
     """``, and 2 more are kept for guarantees`` where a class may not have all that is free."""
-    held_back = lending_limits.gpus_held_back(cycle, pool, hold_class)
+    held_back = kept_from_borrowers.gpus_held_back(cycle, pool, hold_class)
     whom = Counter(_for_whom(cycle, workload, pool, one) for one in held_back)
     if not whom:
         return ""

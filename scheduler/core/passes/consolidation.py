@@ -16,7 +16,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import moves, policies
 from gpucommons.scheduler.core.eviction.search import Search
-from gpucommons.scheduler.core.lending import lending_limits
+from gpucommons.scheduler.core.lending import kept_from_borrowers
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import Shape, milli_gpu, must_have, shape
 from gpucommons.scheduler.core.model.eviction_cause import StopCause
@@ -133,7 +133,7 @@ def _unused(cycle: CycleState, pool: PoolName) -> int:
 
 def _lendable(cycle: CycleState, pool: PoolName) -> int:
     """What is unused and not kept for guarantees."""
-    held_back = lending_limits.gpus_held_back(cycle, pool, HoldClass.OVER_QUOTA)
+    held_back = kept_from_borrowers.gpus_held_back(cycle, pool, HoldClass.OVER_QUOTA)
     kept = sum(one.held_for is HoldClass.GUARANTEED for one in held_back)
     return _unused(cycle, pool) - WHOLE_MILLI_GPU * kept
 

@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.capacity.capacity_arrays import free_per_node, la
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import policies, solver
-from gpucommons.scheduler.core.lending import lending_limits
+from gpucommons.scheduler.core.lending import kept_from_borrowers
 from gpucommons.scheduler.core.model.demand import (
     Shape,
     milli_gpu,
@@ -96,7 +96,7 @@ def update_hold_backs(cycle: CycleState) -> bool:
     The turns that follow go by it. Whoever was kept off a place that nobody claims any more has a turn in
     step 5, whatever came of it before.
     """
-    lending_limits.limit_lending(cycle)
+    kept_from_borrowers.limit_lending(cycle)
     return fair_share_reservations.update_claims(cycle)
 
 

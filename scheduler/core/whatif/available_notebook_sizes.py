@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import leases
@@ -101,7 +102,7 @@ def _memory_mib(cycle: CycleState, pool: PoolName, size: int) -> int:
     for node in cycle.capacity.usable(pool):
         for capacity in node.devices.values():
             whole = max(1, size // WHOLE_MILLI_GPU)
-            return capacity.device.slice_memory_mib(min(size, WHOLE_MILLI_GPU)) * whole
+            return share_memory_mib(capacity.device, min(size, WHOLE_MILLI_GPU)) * whole
     return 0
 
 

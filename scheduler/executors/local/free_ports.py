@@ -9,7 +9,7 @@ from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.local.attempt.ports import hold
 from gpucommons.scheduler.launchers import PLAIN
-from gpucommons.scheduler.launchers.gang import PORTS, ports_from
+from gpucommons.scheduler.launchers.worker_addresses import PORTS, ports_from
 
 
 def ports_for(launch: Launch) -> tuple[int, ...]:

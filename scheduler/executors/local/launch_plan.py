@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.providers import Injection, injection, no_gpu
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
 from gpucommons.scheduler import experiment_trackers
 from gpucommons.scheduler.core.going_on.hibernating import hibernation_at_start, kept_image
@@ -33,7 +34,8 @@ from gpucommons.scheduler.executors.local.attempt.plan import (
 )
 from gpucommons.scheduler.files.job_file_limits import MAX_RESULTS_BYTES, MAX_UNPACKED_BYTES
 from gpucommons.scheduler.launchers import starts
-from gpucommons.scheduler.launchers.gang import NOTEBOOK_RUNNER, PORTS
+from gpucommons.scheduler.launchers.launcher import NOTEBOOK_RUNNER
+from gpucommons.scheduler.launchers.worker_addresses import PORTS
 
 MASTER_ADDRESS = "127.0.0.1"
 _PYTHON = ("python", "python3")
@@ -191,7 +193,7 @@ def slice_of(
             DeviceShare(device_id=device_id, milli_gpu=placement.milli_gpu)
             for device_id in placement.device_ids
         ),
-        memory_mib=sum(device.slice_memory_mib(placement.milli_gpu) for device in held),
+        memory_mib=sum(share_memory_mib(device, placement.milli_gpu) for device in held),
         mps=mps,
     )
 

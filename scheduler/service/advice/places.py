@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.scheduler.advisor.constants import Constants
 from gpucommons.scheduler.advisor.kinds import GpuKind, Link, Pool, Tables, kind_called
 from gpucommons.scheduler.core.model.resources import Measured, NodeState, drivers_of
@@ -87,7 +88,7 @@ def place_of(cluster: Cluster, name: PoolName, tables: Tables) -> Place | str:
     if kind is None:
         return f"What {called} (pool {name}) computes per second is not in the table of GPU kinds."
     devices = [device for node in nodes for device in node.devices]
-    memory_mib = min(device.slice_memory_mib(WHOLE_MILLI_GPU) for device in devices)
+    memory_mib = min(share_memory_mib(device, WHOLE_MILLI_GPU) for device in devices)
     largest = max(len(node.devices) for node in nodes)
     pool = Pool(
         kind=replace(kind, name=called, memory_bytes=float(memory_mib * _MIB)),

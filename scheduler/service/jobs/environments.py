@@ -14,7 +14,7 @@ from gpucommons.scheduler import launchers, models
 from gpucommons.scheduler.environments.base import Joining, Wanted
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.files.confined_files import ShortHeaders
-from gpucommons.scheduler.launchers.gang import NOTEBOOK_RUNNER
+from gpucommons.scheduler.launchers.launcher import NOTEBOOK_RUNNER
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.scripts import frameworks, proposed_launcher
 from gpucommons.scheduler.service import authorization

@@ -17,6 +17,7 @@ from gpucommons.gpu.providers import NodeTraits, provider_stack
 from gpucommons.gpu.providers.node.cgroup_mem import CgroupMemProvider
 from gpucommons.gpu.providers.node.exclusive import ExclusiveProvider
 from gpucommons.gpu.providers.node.watchdog import WatchdogProvider
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 CARD = Device(device_id=DeviceId("GPU-0"), index=0, kind="A100-40", memory_mib=40960)
@@ -24,7 +25,7 @@ A = SliceId("a")
 HALF = GpuSlice(
     slice_id=A,
     shares=(DeviceShare(device_id=CARD.device_id, milli_gpu=500),),
-    memory_mib=CARD.slice_memory_mib(500),
+    memory_mib=share_memory_mib(CARD, 500),
 )
 TRAITS = NodeTraits(driver="615.71.09", cgroup_parent="/x", memory_limits=True, watched=True)
 

@@ -31,6 +31,7 @@ from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.client.agent_transports import HttpTransport
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, BadAgentRequest, UnknownSlice
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 TOKEN = "a-token-that-nobody-would-ever-guess-0"
@@ -510,7 +511,7 @@ def test_a_real_agent_serves_its_slices_through_its_door(
     gpu_slice = GpuSlice(
         slice_id=SliceId("a"),
         shares=(DeviceShare(device_id=DeviceId("sim-0"), milli_gpu=500),),
-        memory_mib=report.devices[0].slice_memory_mib(500),
+        memory_mib=share_memory_mib(report.devices[0], 500),
     )
     far.open(gpu_slice)
     assert local.slices() == far.slices() == (gpu_slice,)

@@ -17,6 +17,7 @@ from gpucommons.gpu.providers import NodeTraits, provider_stack
 from gpucommons.gpu.providers.node.exclusive import ExclusiveProvider
 from gpucommons.gpu.providers.node.shim import CONTEXT_MIB, ShimProvider
 from gpucommons.gpu.providers.node.watchdog import WatchdogProvider
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.gpu.slices.slice_folders import SliceFolders
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
@@ -25,7 +26,7 @@ CARD = Device(device_id=DeviceId("GPU-0"), index=0, kind="Pretended-16", memory_
 QUARTER = GpuSlice(
     slice_id=A,
     shares=(DeviceShare(device_id=CARD.device_id, milli_gpu=250),),
-    memory_mib=CARD.slice_memory_mib(250),
+    memory_mib=share_memory_mib(CARD, 250),
 )
 TRAITS = NodeTraits(driver="580.95.05", shim=True, watched=True)
 

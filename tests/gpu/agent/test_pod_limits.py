@@ -18,6 +18,7 @@ from gpucommons.gpu.providers.base import Held
 from gpucommons.gpu.providers.node.exclusive import ExclusiveProvider
 from gpucommons.gpu.providers.node.pod_mem import PodMemProvider
 from gpucommons.gpu.providers.node.watchdog import WatchdogProvider
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 POD = "5f0c3b5e-9a1d-4c22-8b7e-0d7c4f6a1b2c"
@@ -27,7 +28,7 @@ CARD = Device(device_id=DeviceId("GPU-0"), index=0, kind="A100-40", memory_mib=4
 HALF = GpuSlice(
     slice_id=A,
     shares=(DeviceShare(device_id=CARD.device_id, milli_gpu=500),),
-    memory_mib=CARD.slice_memory_mib(500),
+    memory_mib=share_memory_mib(CARD, 500),
 )
 TRAITS = NodeTraits(
     driver="615.71.09",

@@ -29,6 +29,7 @@ from gpucommons.gpu.providers.base import NodeTraits
 from gpucommons.gpu.providers.node.exclusive import ExclusiveProvider
 from gpucommons.gpu.providers.node.shim import CONTEXT_MIB, ShimProvider
 from gpucommons.gpu.providers.stack import provider_stack
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.gpu.slices.slice_folders import PodFolders
 from gpucommons.gpu.slices.slice_processes import SliceProcesses
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
@@ -39,7 +40,7 @@ CARD = Device(device_id=DeviceId("GPU-0"), index=0, kind="Pretended-16", memory_
 QUARTER = GpuSlice(
     slice_id=SliceId("a"),
     shares=(DeviceShare(device_id=CARD.device_id, milli_gpu=250),),
-    memory_mib=CARD.slice_memory_mib(250),
+    memory_mib=share_memory_mib(CARD, 250),
 )
 STRANGER = 1234
 
@@ -47,7 +48,7 @@ STRANGER = 1234
 WHOLE = GpuSlice(
     slice_id=SliceId("a"),
     shares=(DeviceShare(device_id=DeviceId("chosen-later-0"), milli_gpu=1000),),
-    memory_mib=CARD.slice_memory_mib(1000),
+    memory_mib=share_memory_mib(CARD, 1000),
 )
 
 

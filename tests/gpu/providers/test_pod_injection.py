@@ -6,6 +6,7 @@ import pytest
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.providers.cluster.pods import MOUNT_PATH, pod_injection, slice_folder
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 CARD = Device(device_id=DeviceId("GPU-1"), index=0, kind="A100-40", memory_mib=40_960)
@@ -15,7 +16,7 @@ def half(milli_gpu: int = 500) -> GpuSlice:
     return GpuSlice(
         slice_id=SliceId("0193f0aa-0"),
         shares=(DeviceShare(device_id=CARD.device_id, milli_gpu=milli_gpu),),
-        memory_mib=CARD.slice_memory_mib(milli_gpu),
+        memory_mib=share_memory_mib(CARD, milli_gpu),
     )
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.devices.kinds import kind_of, memory_mib_of
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.gpu.slices.slices import format_milli_gpu, parse_milli_gpu
 
 
@@ -67,7 +68,7 @@ def test_shares_of_a_card_never_come_to_more_than_the_card(memory: int, parts: l
     for part in parts:
         if sum(taken) + part <= 1000:
             taken.append(part)
-    assert sum(map(device.slice_memory_mib, taken)) <= memory - device.reserve_mib
+    assert sum(share_memory_mib(device, one) for one in taken) <= memory - device.reserve_mib
 
 
 @pytest.mark.parametrize(

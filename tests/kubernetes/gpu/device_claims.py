@@ -11,6 +11,7 @@ from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.providers.cluster.cluster import PodWish
 from gpucommons.gpu.providers.cluster.dra import DRIVER
 from gpucommons.gpu.providers.cluster.pods import POD_PROVIDERS, foreign_injection
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 CARD_MIB = 40_960
@@ -27,7 +28,7 @@ def card(index: int) -> Device:
 
 def a_slice(name: str, milli_gpu: int, *cards: Device) -> GpuSlice:
     shares = tuple(DeviceShare(device_id=c.device_id, milli_gpu=milli_gpu) for c in cards)
-    memory_mib = sum(one.slice_memory_mib(milli_gpu) for one in cards)
+    memory_mib = sum(share_memory_mib(one, milli_gpu) for one in cards)
     return GpuSlice(slice_id=SliceId(name), shares=shares, memory_mib=memory_mib)
 
 

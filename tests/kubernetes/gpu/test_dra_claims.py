@@ -11,6 +11,7 @@ from kubernetes import client
 from gpucommons.gpu.providers.cluster.cluster import PodWish
 from gpucommons.gpu.providers.cluster.dra import DRIVER
 from gpucommons.gpu.providers.cluster.pods import POD_PROVIDERS, foreign_injection
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.scheduler.executors.kubernetes.settings import PoolPlace
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.executors.cluster_of_jobs import Jobs
@@ -38,8 +39,8 @@ def test_a_share_of_the_device_that_we_chose_is_allocated(claims: Claims) -> Non
     assert result["pool"] == claims.node
     memory = result["consumedCapacity"]["memory"]
     assert memory in (
-        f"{card(1).slice_memory_mib(500)}Mi",
-        str(card(1).slice_memory_mib(500) << 20),
+        f"{share_memory_mib(card(1), 500)}Mi",
+        str(share_memory_mib(card(1), 500) << 20),
     )
 
 

@@ -10,6 +10,7 @@ from kubernetes import client
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.providers.cluster.pods import pod_injection
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.scheduler.cluster.cluster_agents import ClusterAgents
 from gpucommons.scheduler.core.model.types import NodeId
@@ -61,7 +62,7 @@ def opened(agent: NodeAgent) -> Iterator[Callable[..., GpuSlice]]:
         gpu_slice = GpuSlice(
             slice_id=SliceId(name),
             shares=(DeviceShare(device_id=card.device_id, milli_gpu=milli_gpu),),
-            memory_mib=card.slice_memory_mib(milli_gpu),
+            memory_mib=share_memory_mib(card, milli_gpu),
         )
         agent.client.open(gpu_slice)
         names.append(gpu_slice.slice_id)
@@ -331,7 +332,7 @@ def test_half_a_reserved_card_as_a_pod_gets_it(
     half = GpuSlice(
         slice_id=SliceId("half"),
         shares=(DeviceShare(device_id=uuid, milli_gpu=500),),
-        memory_mib=card.slice_memory_mib(500),
+        memory_mib=share_memory_mib(card, 500),
     )
     prepared = agent.client.prepare(half)
     given = pod_injection(half, [card], isolation=prepared.isolation, driver=agent.driver)

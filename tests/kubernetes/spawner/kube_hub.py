@@ -20,6 +20,7 @@ from typing import Any
 from integration.running_hub import OneGpuScheduler, RunningHub, until
 from kubernetes import client
 
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 from tests.kubernetes.gpu.node_agent import NodeAgent
 from tests.kubernetes.guarded import Guarded
@@ -116,7 +117,7 @@ class AgentScheduler(ClusterScheduler):
         if status == 200:
             held = lease["slice"]
             share = DeviceShare(device_id=self.device.device_id, milli_gpu=held["milli_gpu"])
-            held["memory_mib"] = self.device.slice_memory_mib(held["milli_gpu"])
+            held["memory_mib"] = share_memory_mib(self.device, held["milli_gpu"])
             held["visible_devices"] = [self.device.device_id]
             gpu_slice = GpuSlice(
                 slice_id=SliceId(held["slice_id"]),

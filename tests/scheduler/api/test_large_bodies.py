@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from gpucommons.scheduler.api.limits import turns
+from gpucommons.scheduler.api.limits import concurrent_requests
 from gpucommons.scheduler.api.limits.body_limit import LARGE_BYTES, BodyLimit
 
 LARGE = b"x" * (LARGE_BYTES + 1)
@@ -84,7 +84,7 @@ async def test_many_of_one_token_go_behind_the_first_of_another() -> None:
 
 
 async def test_who_gets_no_turn_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "PATIENCE_S", 0)
+    monkeypatch.setattr(concurrent_requests, "PATIENCE_S", 0)
     app = Reading()
     posts = await app.begin(["a", "b"])
     assert await posts[1] == 429

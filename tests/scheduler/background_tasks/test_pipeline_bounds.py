@@ -15,7 +15,7 @@ from gpucommons.scheduler.errors import Misconfigured, TooLarge, TooManyRequests
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.scripts import frameworks
-from gpucommons.scheduler.service.in_memory.rate_limits import SubmitLimit, uploads
+from gpucommons.scheduler.service.in_memory.submit_and_upload_allowances import SubmitLimit, uploads
 from gpucommons.scheduler.service.jobs import environments, jobs
 from gpucommons.scheduler.service.pipelines import inputs, pipelines
 from gpucommons.scheduler.service.pipelines import steps as stepping

@@ -60,6 +60,7 @@ ORDINARY = frozenset(
         "finished",
         "fragments",
         "freed",
+        "from",
         "going",
         "guarantee",
         "host",

@@ -11,7 +11,7 @@ from launches import a_launch
 
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.executors.local.free_ports import ports_for
-from gpucommons.scheduler.launchers.gang import PORTS
+from gpucommons.scheduler.launchers.worker_addresses import PORTS
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, number: int) -> None:

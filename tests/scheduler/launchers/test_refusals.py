@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpucommons.scheduler.launchers import AUTO, LAUNCHERS, refusal
-from gpucommons.scheduler.launchers.gang import Asked
+from gpucommons.scheduler.launchers.launcher import Asked
 from gpucommons.scheduler.models import JobRequest
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpucommons.idle_culler.limits import duration
+from gpucommons.idle_culler.idle_limits import duration
 from gpucommons.scheduler.core.events import leases
 from gpucommons.scheduler.languages.texts import spoken
 from gpucommons.scheduler.models import KeptKernelsView, LastEndView, OfferList

@@ -13,7 +13,10 @@ from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import TooLarge, TooManyRequests
 from gpucommons.scheduler.scripts.frameworks import Script
 from gpucommons.scheduler.service import job_quote, leases
-from gpucommons.scheduler.service.in_memory.rate_limits import Allowance, SubmitLimit
+from gpucommons.scheduler.service.in_memory.submit_and_upload_allowances import (
+    Allowance,
+    SubmitLimit,
+)
 from gpucommons.scheduler.service.jobs import environments, jobs, run_again, sweeps
 from gpucommons.scheduler.service.jobs.jobs import JobFilter
 from gpucommons.scheduler.service.views.shortened_requests import (

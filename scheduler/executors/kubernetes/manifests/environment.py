@@ -20,7 +20,7 @@ from gpucommons.scheduler.executors.base import Launch, Place, gang_of, of_paren
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.in_pod import starting
 from gpucommons.scheduler.launchers import PLAIN, starts
-from gpucommons.scheduler.launchers.gang import PORTS, ports_from
+from gpucommons.scheduler.launchers.worker_addresses import PORTS, ports_from
 
 Variable = Mapping[str, Any]
 

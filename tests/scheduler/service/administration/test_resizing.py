@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from service_world import ServiceWorld, done
 
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.scheduler import models
 from gpucommons.scheduler.errors import (
     BadRequest,
@@ -61,7 +62,7 @@ def test_more_is_held_so_that_nobody_else_is_promised_it(
     (placement,) = held.placements
     device = next(d for n in world.cluster.nodes.values() for d in n.devices)
     together = placement.milli_gpu + placement.extra_milli
-    assert device.slice_memory_mib(together) >= 30_000 > device.slice_memory_mib(together - 1)
+    assert share_memory_mib(device, together) >= 30_000 > share_memory_mib(device, together - 1)
     # What it holds beyond its share ends with the limit.
     resize(world, lease, SHARE_MIB)
     again = world.cluster.workloads[lease.id].current  # type: ignore[index]

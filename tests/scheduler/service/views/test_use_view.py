@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from stored_rows import NOW, ledger_row, running
 
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.scheduler.core.model.going_on import Resized, Size
 from gpucommons.scheduler.core.model.resources import Device, Node
 from gpucommons.scheduler.core.model.state import Cluster
@@ -57,7 +58,7 @@ def test_memory_is_told_beside_that_of_the_worker_that_has_most() -> None:
     known = use_view(
         job, [_row(0, 20, 100)], now_ms=NOW, cluster=Cluster(nodes={NodeId("n"): node})
     )
-    assert known.memory_held_mib == gpu.slice_memory_mib(500)
+    assert known.memory_held_mib == share_memory_mib(gpu, 500)
     gone = use_view(job, [_row(0, 20, 100)], now_ms=NOW, cluster=Cluster())
     assert gone.memory_held_mib is None
 

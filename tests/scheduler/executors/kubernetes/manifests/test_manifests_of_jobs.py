@@ -36,7 +36,7 @@ from gpucommons.scheduler.executors.kubernetes.settings import (
     PoolPlace,
 )
 from gpucommons.scheduler.in_pod import starting
-from gpucommons.scheduler.launchers.gang import FIRST_PORT, LAST_PORT, ports_from
+from gpucommons.scheduler.launchers.worker_addresses import FIRST_PORT, LAST_PORT, ports_from
 
 SETTINGS = KubernetesSettings(environments={"": "python:3", "torch": "torch:2"})
 POOL = Pool(name=PoolName("train"), executor="kubernetes", gpu_kind="A100-40", grace_ms=12_300)

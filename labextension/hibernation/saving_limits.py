@@ -1,4 +1,4 @@
-"""Which kernels may be kept, and for how long: pure, so that every case can be tested."""
+"""Which kernels may be saved, for how long they are kept, how much disk stays free: pure, so that every case can be tested."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from gpucommons.scheduler.amount_words import size_words
 
 DAY_MS = 24 * 3600 * 1000
 _GIB = 1 << 30
-#: The disk is left so much: a full one hurts more than a lost variable.
-SPARE_BYTES = 1 << 30
+#: The disk is left so much, since images stay there for days beside a user's notebooks: a full one hurts
+#: more than a lost variable. At the save itself `gpu.hibernation.inside.checks_before_save` asks for less:
+#: there it counts alone that the write does not fail.
+SPARE_DISK_BYTES = 1 << 30
 #: Environment of the server, set by whoever has a policy for it; the server's own settings win.
 SWITCH, DAYS, SIZE = (
     "GPUCOMMONS_HIBERNATE_KERNELS",
@@ -71,7 +73,7 @@ def refused(
 
     ``elsewhere_bytes`` are kept of other servers of this user.
     """
-    room, disk = limits.most_bytes - elsewhere_bytes, free_bytes - SPARE_BYTES
+    room, disk = limits.most_bytes - elsewhere_bytes, free_bytes - SPARE_DISK_BYTES
     reasons = {}
     for one in sorted(candidates, key=lambda each: each.last_activity, reverse=True):
         if one.bytes > room:

@@ -1,4 +1,4 @@
-"""What it costs to stop somebody: sets of victims are compared by it, and the cheapest goes."""
+"""Who is spared first: sets of victims are ordered by what stopping them costs, and the cheapest goes."""
 
 from __future__ import annotations
 

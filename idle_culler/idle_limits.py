@@ -1,4 +1,4 @@
-"""How long idleness may last, and for whom: the admin's defaults, changed per pool, then per team."""
+"""How long idleness may last until a warning and the return: defaults, changed per pool, then per team."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from service_world import ServiceWorld, a_request
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.authentication import FirstAuthenticator
 from gpucommons.scheduler.api.caller import Caller, RouteDependencies
-from gpucommons.scheduler.api.limits import turns
+from gpucommons.scheduler.api.limits import concurrent_requests
 from gpucommons.scheduler.api.limits.waiting import Waiting
 from gpucommons.scheduler.core.whatif import counterfactuals
 from gpucommons.scheduler.errors import TooManyRequests
@@ -88,7 +88,7 @@ async def until(true: Any) -> None:
 async def test_a_flood_of_dear_questions_keeps_nobody_waiting(
     http: httpx.AsyncClient, waits: str, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(concurrent_requests, "PATIENCE_S", 1.0)
     flood = [asyncio.create_task(ask(http, f"jobs/{waits}/why")) for _ in range(100)]
     await until(lambda: gate.running)
 
@@ -119,7 +119,7 @@ async def test_a_flood_of_questions_for_receipts_is_worked_on_one_by_one(
         return ()
 
     monkeypatch.setattr(receipts, "with_those_for", slow)
-    monkeypatch.setattr(turns, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(concurrent_requests, "PATIENCE_S", 1.0)
     asked = {"kinds": "evicted", "newest": 100, "wait_s": 20}
     flood = [asyncio.create_task(ask(http, "events", **asked)) for _ in range(30)]
     await until(lambda: sum(task.done() for task in flood) == 29)
@@ -175,13 +175,13 @@ async def test_one_person_does_not_take_all_threads(
 
     monkeypatch.setattr(cluster, "whoami", slow)
     flood = [asyncio.create_task(ask(http, "whoami")) for _ in range(60)]
-    await until(lambda: gate.running == turns.OF_ONE)
+    await until(lambda: gate.running == concurrent_requests.OF_ONE)
 
     assert (await ask(http, "whoami", "bob")).status_code == 200
 
     gate.open.set()
     assert {answer.status_code for answer in await asyncio.gather(*flood)} == {200}
-    assert gate.most == turns.OF_ONE
+    assert gate.most == concurrent_requests.OF_ONE
 
 
 async def test_tars_of_results_are_looked_for_in_turn(
@@ -193,12 +193,12 @@ async def test_tars_of_results_are_looked_for_in_turn(
 
     monkeypatch.setattr("gpucommons.scheduler.api.routes.jobs.job_results", slow)
     flood = [asyncio.create_task(ask(http, "jobs/digits/results")) for _ in range(30)]
-    await until(lambda: gate.running == turns.OF_ONE)
+    await until(lambda: gate.running == concurrent_requests.OF_ONE)
     assert (await ask(http, "whoami", "bob")).status_code == 200
 
     gate.open.set()
     assert {answer.content for answer in await asyncio.gather(*flood)} == {b"tar"}
-    assert gate.most == turns.OF_ONE
+    assert gate.most == concurrent_requests.OF_ONE
 
 
 async def at_a_time(caller: Caller, gate: Gate, *, dear: bool, most: int) -> int:
@@ -234,7 +234,7 @@ async def test_who_asks_for_one_person_takes_turns_and_the_hub_asks_for_everybod
         service=world.service,
         authenticator=FirstAuthenticator(()),
         waiting=Waiting(),
-        turns=turns.Turns(of_one=1),
+        turns=concurrent_requests.Turns(of_one=1),
     )
     for principals, most in ((of_everybody, 3), (of_one, 1)):
         for principal in principals:
@@ -256,7 +256,7 @@ async def test_an_answer_that_is_dear_takes_its_turn_once_it_is_ready() -> None:
 
 
 async def test_turns_come_back_from_whoever_gave_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    some = turns.Turns(of_one=1, together=1)
+    some = concurrent_requests.Turns(of_one=1, together=1)
 
     async def hold() -> None:
         async with some.turn("ann"):
@@ -267,7 +267,7 @@ async def test_turns_come_back_from_whoever_gave_up(monkeypatch: pytest.MonkeyPa
     giving_up = [asyncio.create_task(hold()) for _ in range(3)]
     await asyncio.sleep(0)
     with monkeypatch.context() as patched:
-        patched.setattr(turns, "PATIENCE_S", 0.05)
+        patched.setattr(concurrent_requests, "PATIENCE_S", 0.05)
         for whose in ("ann", "bob"):
             with pytest.raises(TooManyRequests):
                 async with some.turn(whose):
@@ -284,7 +284,7 @@ async def test_turns_come_back_from_whoever_gave_up(monkeypatch: pytest.MonkeyPa
 async def test_after_dear_work_its_caller_pauses_and_the_others_do_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    some, order = turns.Turns(of_one=1, together=1, rests=True), []
+    some, order = concurrent_requests.Turns(of_one=1, together=1, rests=True), []
 
     async def work(whose: str) -> None:
         async with some.turn(whose):

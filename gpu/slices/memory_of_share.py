@@ -1,12 +1,28 @@
-"""What a fraction of a card comes to, the same for every provider that limits memory."""
+"""How much memory a share of a device has, and which shares have too little to be of use.
+
+The driver's reserve is taken off here alone, so the scheduler and the sharing providers cannot
+disagree about the size of a slice.
+"""
 
 from __future__ import annotations
 
-from gpucommons.gpu.devices.devices import MIN_SLICE_MIB, WHOLE_MILLI_GPU, Device
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device
 from gpucommons.gpu.errors import SliceTooSmall
 from gpucommons.gpu.slices.slices import format_milli_gpu
 
+#: A slice below this cannot hold a CUDA context and libraries.
+MIN_SLICE_MIB = 2048
 _MIB_PER_GIB = 1024
+
+
+def share_memory_mib(device: Device, milli_gpu: int) -> int:
+    """Memory that belongs to a share of this card."""
+    return (device.memory_mib - device.reserve_mib) * milli_gpu // WHOLE_MILLI_GPU
+
+
+def bounds_mib(device: Device) -> tuple[int, int]:
+    """The least and the most memory that a share of this card may have."""
+    return MIN_SLICE_MIB, share_memory_mib(device, WHOLE_MILLI_GPU)
 
 
 def fraction_mib(device: Device, milli_gpu: int) -> int | None:
@@ -19,13 +35,13 @@ def fraction_mib(device: Device, milli_gpu: int) -> int | None:
     """
     if not 0 < milli_gpu < WHOLE_MILLI_GPU:
         return None
-    memory_mib = device.slice_memory_mib(milli_gpu)
+    memory_mib = share_memory_mib(device, milli_gpu)
     if memory_mib < MIN_SLICE_MIB:
         raise SliceTooSmall(_too_small(device, milli_gpu, memory_mib))
     return memory_mib
 
 
-def share_mib(device: Device, milli_gpu: int) -> int | None:
+def usable_share_mib(device: Device, milli_gpu: int) -> int | None:
     """Memory of a fraction or of the whole card; None where nothing useful would be left.
 
     Raises
@@ -35,7 +51,7 @@ def share_mib(device: Device, milli_gpu: int) -> int | None:
     """
     if milli_gpu != WHOLE_MILLI_GPU:
         return fraction_mib(device, milli_gpu)
-    memory_mib = device.slice_memory_mib(milli_gpu)
+    memory_mib = share_memory_mib(device, milli_gpu)
     return memory_mib if memory_mib >= MIN_SLICE_MIB else None
 
 
@@ -44,7 +60,7 @@ def _too_small(device: Device, milli_gpu: int, memory_mib: int) -> str:
         (
             milli
             for milli in (125, 250, 500, WHOLE_MILLI_GPU)
-            if device.slice_memory_mib(milli) >= MIN_SLICE_MIB
+            if share_memory_mib(device, milli) >= MIN_SLICE_MIB
         ),
         None,
     )

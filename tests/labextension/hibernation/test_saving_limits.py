@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpucommons.labextension.hibernation.limits import (
+from gpucommons.labextension.hibernation.saving_limits import (
     DAY_MS,
-    SPARE_BYTES,
+    SPARE_DISK_BYTES,
     Candidate,
     Limits,
     limits_of,
@@ -53,7 +53,7 @@ def test_a_smaller_one_is_kept_where_a_larger_one_has_no_room() -> None:
 
 
 def test_the_disk_is_not_filled() -> None:
-    reasons = refused([kernel("a", 2)], Limits(), free_bytes=2 * GIB + SPARE_BYTES - 1)
+    reasons = refused([kernel("a", 2)], Limits(), free_bytes=2 * GIB + SPARE_DISK_BYTES - 1)
 
     assert reasons == {"a": "The disk has no room for its memory (2.0 GiB)."}
 

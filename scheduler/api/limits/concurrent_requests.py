@@ -1,4 +1,4 @@
-"""Taking turns at the scheduler's threads, so that one caller's questions cost the others little.
+"""How many requests of one caller run at once: they take turns at the scheduler's threads, so that one caller's questions cost the others little.
 
 All threads share one interpreter. What decides how long somebody else waits is therefore how much
 work runs at a time, and of how many callers: it is counted before the work, not after it.

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpucommons.scheduler.models import LeaseView, SliceView
-from gpucommons.spawner.slice_attachment import Attachment, environment_of
+from gpucommons.spawner.server_environment import Attachment, environment_of
 
 ATTACHMENT = Attachment(
     scheduler_url="http://127.0.0.1:5000", agent_dir="/state/agent", shared_account=True

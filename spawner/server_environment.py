@@ -1,4 +1,4 @@
-"""What a server is told about its slice: environment variables, explicit in every case.
+"""The environment variables of a notebook server: what it is told about its slice, in every case.
 
 A server without a slice gets ``void`` rather than nothing, because an unset variable means *all*
 GPUs to CUDA.
