@@ -173,8 +173,9 @@ def told(drill: Drill) -> str:
         return f"It was stopped and went on {at}{took}."
     if drill.untold:
         return f"It was stopped, and whether it went on {at} cannot be told from what it says."
-    verb = "Testing that this job can be stopped" if drill.on_purpose else "It was stopped"
-    return f"{verb}: it is to go on {at}."
+    if drill.on_purpose:
+        return f"Testing that this job can be stopped: it is to go on {at}."
+    return f"It was stopped: whether it goes on {at} is seen once it runs again."
 
 
 def _number(drill: Drill) -> str:

@@ -374,6 +374,9 @@ def test_every_other_stop_shows_as_much_and_costs_nothing_more(world: World) -> 
     save(world, job, 200)
     world.ask(Pause(workload_id=job))
     world.end(job, 143, told=True)
+    assert drill_verdict.told(drill_of(world, job)) == (
+        "It was stopped: whether it goes on at step 200 is seen once it runs again."
+    )
     world.wait(60 * MINUTE)
     world.ask(Resume(workload_id=job))
     world.now += 5 * SECOND
