@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
@@ -33,3 +34,24 @@ def names_in_order(names: Sequence[str], needs: Mapping[str, Collection[str]]) -
         cycle = " → ".join(error.args[1])
         message = f"steps: these wait for each other: {cycle}. Take one of these arrows out."
         raise Misconfigured(message) from None
+
+
+def check_combinations(
+    steps: Sequence[tuple[str, Mapping[str, Sequence[str]]]], *, most: int
+) -> None:
+    """Steps, each with the values of which it runs with all combinations, are some and not too many.
+
+    Raises
+    ------
+    Misconfigured
+        Where they are not.
+    """
+    for step, each in steps:
+        empty = next((name for name, values in each.items() if not values), None)
+        if empty is not None:
+            message = f"{step}: each: {empty} has no values, so there would be no step. Give some."
+            raise Misconfigured(message)
+    count = sum(math.prod(map(len, each.values())) for _, each in steps)
+    if count > most:
+        message = f"steps: these are {count} with all combinations of each, at most {most}."
+        raise Misconfigured(message)

@@ -13,6 +13,7 @@ from gpucommons.scheduler.errors import Misconfigured, TooLarge
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL, PIPELINE_ORIGIN
 from gpucommons.scheduler.models.jobs.pipelines import MAX_STEPS
 from gpucommons.scheduler.pipelines.graph import in_order
+from gpucommons.scheduler.pipelines.order import check_combinations
 from gpucommons.scheduler.pipelines.pipeline import Input, Needs, Step, StepName
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.scripts.frameworks import script_in
@@ -53,9 +54,10 @@ def steps_of(
     SchedulerError
         With the step and what is wrong with it.
     """
+    check_combinations([(step.name, step.each) for step in request.steps], most=MAX_STEPS)
     copies = {step.name: _copies(step) for step in request.steps}
-    if len(copies) < len(request.steps) or sum(map(len, copies.values())) > MAX_STEPS:
-        _refuse_names(request, copies)
+    if len(copies) < len(request.steps):
+        _refuse_names(request)
     _check_inputs(request, copies)
     bare = [_bare(step, copy, copies) for step in request.steps for copy in copies[step.name]]
     ordered = {step.name: step for step in in_order(bare)}
@@ -112,31 +114,21 @@ def _check_size(size_bytes: int) -> None:
         raise TooLarge(message)
 
 
-def _refuse_names(request: models.PipelineRequest, copies: Mapping[str, Sequence[_Copy]]) -> None:
+def _refuse_names(request: models.PipelineRequest) -> None:
     names = [step.name for step in request.steps]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        message = f"steps: there are two called {twice}. Give each a name of its own."
-        raise Misconfigured(message)
-    count = sum(map(len, copies.values()))
-    message = f"steps: these are {count} with all combinations of each, at most {MAX_STEPS}."
+    twice = next(name for name in names if names.count(name) > 1)
+    message = f"steps: there are two called {twice}. Give each a name of its own."
     raise Misconfigured(message)
 
 
 def _copies(step: models.StepRequest) -> list[_Copy]:
     if not step.each:
         return [_Copy(name=StepName(step.name), values={})]
-    empty = next((name for name, values in step.each.items() if not values), None)
-    if empty is not None:
-        message = f"{step.name}: each: {empty} has no values, so there would be no step. Give some."
-        raise Misconfigured(message)
-    # No more than are looked at: their number is refused anyway.
-    combinations = itertools.islice(itertools.product(*step.each.values()), MAX_STEPS + 1)
     return [
         _Copy(
             name=StepName(f"{step.name}-{number}"), values=dict(zip(step.each, values, strict=True))
         )
-        for number, values in enumerate(combinations, 1)
+        for number, values in enumerate(itertools.product(*step.each.values()), 1)
     ]
 
 
