@@ -1,9 +1,10 @@
 import { expect, it } from 'vitest';
 
+import { ApiError } from '../server/api';
 import type { IPipelineFile, IStepOfFile } from '../server/pipelines';
 import { msg } from '../testing/make';
 import { pipelineMessages } from './messages';
-import { folderLines, stepLine, teamsToChoose } from './pipelinefile';
+import { folderLines, nextKey, stepLine, teamsToChoose } from './pipelinefile';
 
 const words = pipelineMessages(msg);
 
@@ -75,4 +76,11 @@ it('asks for a team only where the file names none and there are several', () =>
   expect(teamsToChoose(file(), ['nlp', 'vision'])).toEqual(['nlp', 'vision']);
   expect(teamsToChoose(file(), ['vision'])).toEqual([]);
   expect(teamsToChoose(file({ team: 'nlp' }), ['nlp', 'vision'])).toEqual([]);
+});
+
+it('is the same wish after a lost answer, and another one after a refusal', () => {
+  expect(nextKey('a', new TypeError('no answer'))).toBe('a');
+  expect(nextKey('a', new ApiError('away', 503))).toBe('a');
+  // The key was used for the file as it was: it has changed since.
+  expect(nextKey('a', new ApiError('another request', 409))).not.toBe('a');
 });

@@ -1,4 +1,7 @@
-/** A file of steps before it runs, in lines. Pure. */
+/** A file of steps before it runs, in lines, and the key under which it is asked for. */
+import { UUID } from '@lumino/coreutils';
+
+import { isRefusal } from '../server/api';
 import type { IPipelineFile, IStepOfFile } from '../server/pipelines';
 import { bytes } from '../text/format';
 import type { PipelineMessages } from './messages';
@@ -60,4 +63,9 @@ export function teamsToChoose(
   teams: readonly string[]
 ): readonly string[] {
   return team === null && teams.length > 1 ? teams : [];
+}
+
+/** Pressed again after a lost answer it is the same wish; after a refusal it is another one. */
+export function nextKey(key: string, error: unknown): string {
+  return isRefusal(error) ? UUID.uuid4() : key;
 }

@@ -20,7 +20,7 @@ import {
 } from '../server/pipelines';
 import { contextOf, isSteps } from '../submission/documents';
 import { PipelineMessages, pipelineMessages } from './messages';
-import { folderLines, stepLine, teamsToChoose } from './pipelinefile';
+import { folderLines, nextKey, stepLine, teamsToChoose } from './pipelinefile';
 
 export interface IRunOptions {
   app: JupyterFrontEnd;
@@ -83,8 +83,7 @@ async function asked(
   path: string,
   msg: PipelineMessages
 ): Promise<IPipeline | null> {
-  // Pressed again after a lost answer it is the same wish.
-  const key = UUID.uuid4();
+  let key: string = UUID.uuid4();
   const { trans } = msg;
   let problem: string | null = null;
   for (;;) {
@@ -116,6 +115,7 @@ async function asked(
         return await runPipelineFile(model.api, path, body.team, key);
       } catch (error) {
         problem = told(error);
+        key = nextKey(key, error);
       }
     }
   }
