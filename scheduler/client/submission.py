@@ -146,7 +146,11 @@ def request_for_file(
         When the file is missing, cannot run, or the folder cannot be packed.
     """
     command = command_for(job)
-    _check_there(job)
+    try:
+        _check_there(job)
+    except OSError as error:
+        message = f"{job.label[:100]} cannot be looked for in {job.root}: {error.strerror}."
+        raise BadRequest(message) from None
     lock = lock_file(str(options.get("environment", "")))
     extra = {**job.beside, **({LOCK_FILE: lock} if lock else {})}
     packed = packing(job.root, max_bytes=max_bytes, extra=extra)

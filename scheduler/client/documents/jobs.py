@@ -128,8 +128,7 @@ def _read(
     else:
         del document["left_out"]
         return None, models.JobRequest.model_validate(document), None
-    if bounds.within is not None:
-        _check_inside(path, job, bounds.within)
+    _check_places(path, job, bounds.within)
     try:
         return job, *request_for_file(
             job, fields, *roles, max_bytes=bounds.max_bytes, packing=bounds.packing
@@ -141,15 +140,34 @@ def _read(
         raise TooLarge(message) from None
 
 
-def _check_inside(path: Path, job: FileJob, within: Path) -> None:
-    """What is read stays inside, with every link followed."""
-    for named in (job.root, job.root / job.path):
-        if not named.resolve().is_relative_to(within.resolve()):
+def _check_places(path: Path, job: FileJob, within: Path | None) -> None:
+    """What is read can be looked for, and stays inside with every link followed."""
+    for field, named in (("folder", job.root), ("run", job.root / job.path)):
+        found = _resolved(path, field, named)
+        if within is not None and not found.is_relative_to(within.resolve()):
             message = (
                 f"{path} names {named}, which is outside of {within}: name what lies inside it, or run"
                 " this file from a terminal."
             )
             raise BadRequest(message)
+
+
+def _resolved(path: Path, field: str, named: Path) -> Path:
+    """Where it lies, with every link followed, or would lie.
+
+    Raises
+    ------
+    BadRequest
+        Where no file can be called so, links lead in a circle, or nobody lets us look.
+    """
+    try:
+        found = named.resolve()
+        found.exists()  # which finds that a name is too long
+    except (OSError, ValueError, RuntimeError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        message = f"{path}: {field}: there is no such place ({why}): name one that is there."
+        raise BadRequest(message) from None
+    return found
 
 
 def _is_command(document: Mapping[str, Any]) -> bool:
@@ -189,7 +207,7 @@ def _folder(path: Path, document: dict[str, Any]) -> Path | None:
         raise BadRequest(message)
     if named == NO_FOLDER:
         return None
-    found = (here / named).resolve()
+    found = _resolved(path, "folder", here / named)
     if not found.is_dir():
         message = f"{path}: folder: there is no folder {found}. Name one that is there, or none."
         raise BadRequest(message)

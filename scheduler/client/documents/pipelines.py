@@ -15,8 +15,9 @@ from gpucommons.scheduler.client.documents.mappings import read_mapping
 from gpucommons.scheduler.client.snapshot import Packed, packed_once
 from gpucommons.scheduler.client.submission import FileJob
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models.jobs.pipelines import MAX_STEPS
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences
-from gpucommons.scheduler.pipelines.order import names_in_order
+from gpucommons.scheduler.pipelines.order import check_combinations, names_in_order
 
 #: Of a step; all else is of its job.
 _OF_STEP = ("after", "inputs", "each")
@@ -52,6 +53,9 @@ def read_pipeline(path: Path, *, team: str | None = None, bounds: Bounds) -> Rea
     steps = document.get("steps")
     if not isinstance(steps, dict) or not steps:
         message = f"{path}: steps must be a mapping of names to what runs, as in clean: {{run: clean.py}}."
+        raise BadRequest(message)
+    if len(steps) > MAX_STEPS:
+        message = f"{path}: steps: these are {len(steps)}, at most {MAX_STEPS}."
         raise BadRequest(message)
     bounds = replace(bounds, packing=packed_once())
     made: list[dict[str, Any]] = []
@@ -92,8 +96,10 @@ def steps_in_order(request: models.PipelineRequest) -> tuple[models.StepRequest,
     Raises
     ------
     Misconfigured
-        As the scheduler would refuse it: a name is not there, or steps wait for each other.
+        As the scheduler would refuse it: a name is not there, steps wait for each other, or they are
+        none or too many with all combinations.
     """
+    check_combinations([(step.name, step.each) for step in request.steps], most=MAX_STEPS)
     by_name = {step.name: step for step in request.steps}
     needs = {
         name: [_whole(each, by_name) for each in _needed(step)] for name, step in by_name.items()

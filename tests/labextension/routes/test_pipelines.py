@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from jupyter_server.auth.authorizer import Authorizer
 
+#: No file's name may be so long.
+LONG = "a" * 5000
 FILE = """
 name: nightly
 steps:
@@ -57,6 +59,17 @@ async def test_it_is_uploaded_and_submitted_once_for_one_key(served: Any, api: A
     made = await served.http.post("gpucommons/pipeline", json=body, headers=headers)
     assert (made.status_code, made.json()["name"]) == (200, "nightly-1"), made.text
     upload, sent = (r for r in api.requests if r.method in ("PUT", "POST"))
+    # Its answer may have been lost: what comes again is the same request, which the scheduler has once.
+    await served.http.post("gpucommons/pipeline", json=body, headers=headers)
+    *_, again = api.requests
+    assert (again.url, again.content) == (sent.url, sent.content)
+    assert again.headers["Idempotency-Key"] == "click-1"
+    # With another file it is another one, for which the scheduler refuses that key.
+    (served.root / "work" / "clean.py").write_text("print('epoch 2')\n")
+    await served.http.post("gpucommons/pipeline", json=body, headers=headers)
+    *_, other = api.requests
+    assert other.headers["Idempotency-Key"] == "click-1"
+    assert other.content != sent.content
     asked = api.body("/v1/pipelines")
     assert sent.headers["Idempotency-Key"] == "click-1"
     assert (asked["name"], asked["team"]) == ("nightly", "vision")
@@ -74,12 +87,20 @@ async def test_it_is_uploaded_and_submitted_once_for_one_key(served: Any, api: A
         ("#" + " " * (4 << 20), "larger than 4 MiB"),
         ("steps: {a: {run: ../../other.py}}", "which is outside of"),
         ("steps: {a: {module: other, folder: ../..}}", "which is outside of"),
+        ('steps: {a: {run: "cl\\0ean.py"}}', "run: there is no such place (embedded null byte)"),
+        ('steps: {a: {module: a, folder: "a\\0b"}}', "folder: there is no such place"),
+        (f"steps: {{a: {{module: a, folder: {LONG}}}}}", "no such place (File name too long)"),
+        (f"steps: {{a: {{run: {LONG}.py}}}}", "no such place (File name too long)"),
+        (f"steps: {{a: {{module: {LONG}}}}}", "cannot be looked for in"),
+        ("steps: {a: {run: loop.py}}", "loop.py"),
+        ("steps: {a: {run: clean.py, each: {S: []}}}", "S has no values"),
     ],
 )
 async def test_what_is_no_pipeline_is_refused_with_the_sentence_of_the_command_line(
     served: Any, api: Any, steps: str, says: str
 ) -> None:
     put_files(served, steps)
+    (served.root / "work" / "loop.py").symlink_to("loop.py")
     (served.root.parent / "other.py").write_text("print(1)\n")
     path = {"path": "work/pipeline.yaml"}
     seen = await served.http.get("gpucommons/pipeline", params=path)

@@ -64,6 +64,13 @@ def test_steps_of_one_folder_run_from_the_same_files_though_it_changes_meanwhile
             "{a: {run: train.py, after: t-3}, t: {run: train.py, each: {S: [1, 2]}}}",
             "no step 't-3'",
         ),
+        ("{a: {run: train.py, each: {S: []}}}", "a: each: S has no values"),
+        (
+            "{a: {run: train.py}, b: {run: train.py, each: {S: [1, 2], L: "
+            + str([*range(50)])
+            + "}}}",
+            "steps: these are 101 with all combinations of each, at most 100",
+        ),
     ],
 )
 def test_an_order_that_cannot_be_is_refused_as_the_scheduler_would(
@@ -86,3 +93,9 @@ def test_nothing_outside_of_the_folder_is_read(folder: Path, step: str) -> None:
     (folder / "link.py").symlink_to(folder.parent / "secret.py")
     with pytest.raises(BadRequest, match="which is outside of"):
         names_in_order(folder, f"{{a: {step}}}")
+
+
+def test_too_many_steps_are_refused_before_any_file_is_read(folder: Path) -> None:
+    steps = "".join(f"\n  s{number}: {{run: gone.py}}" for number in range(101))
+    with pytest.raises(BadRequest, match="steps: these are 101, at most 100"):
+        names_in_order(folder, steps)
