@@ -1,27 +1,35 @@
 """What reaches a scheduler that stands by goes on to the one that leads, through a socket in their folder.
 
-A Service sends it half of all requests as soon as it is ready. Both lie on one node: their folder is a
-volume of that node. Whoever comes through these sockets is who it would be at the TCP port: the kernel's
-word on the other end is that of the scheduler that stands by.
+A Service sends it half of all requests as soon as it is ready. Where both share a folder and not a node,
+nobody listens at that socket: then it goes to the address that the leader wrote beside it. Whoever comes
+through these sockets is who it would be at the TCP port: the kernel's word on the other end is that of the
+scheduler that stands by.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from gpucommons.gpu.connections import open_file_limit, unix_sockets
 from gpucommons.gpu.connections.peer_limits import Crowds
 from gpucommons.gpu.connections.request_heads import MAX_HEAD_BYTES, HalfOpen, HeadsFirst
 from gpucommons.scheduler.api.limits.connections import READ_S, max_half_open
+from gpucommons.scheduler.files.durable_files import write_whole
 
 #: Until the one that leads is reached, or an answer of our own is taken.
 _PATIENCE_S = 2.0
 #: Who takes less of an answer in `READ_S` is cut off, as where it comes from.
 _PIECE_BYTES = 16 << 10
+
+_ADDRESS = "leader.json"
 
 #: An answer of our own by the path of a request; None: it is the leader's to answer.
 Own = Callable[[bytes], bytes | None]
@@ -37,6 +45,25 @@ def pages_socket(state: Path) -> Path:
     return state / "pages.sock"
 
 
+def publish(state: Path, url: str, *, pages_port: int) -> None:
+    """Write down where we, who lead now, are reached from another node; "" = nowhere."""
+    if not url:
+        (state / _ADDRESS).unlink(missing_ok=True)
+        return
+    found = urlsplit(url)
+    said = {"host": found.hostname, "api": found.port or 80, "pages": pages_port}
+    write_whole(state / _ADDRESS, json.dumps(said).encode())
+
+
+def published(state: Path, what: str) -> tuple[str, int] | None:
+    """Host and port at which the one that leads takes calls of its ``api`` or ``pages``; None: it did not say."""
+    try:
+        said = json.loads((state / _ADDRESS).read_text())
+        return str(said["host"]), int(said[what])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def most_calls() -> int:
     """How many of the API may be forwarded at once, with two descriptors each; of the pages half as many.
 
@@ -46,11 +73,39 @@ def most_calls() -> int:
     return open_file_limit.limit() // 16
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeaderAddress:
+    """Where the one that leads is reached: on this node, else over the network."""
+
+    here: Path
+    elsewhere: Callable[[], tuple[str, int] | None] = lambda: None
+
+    def connect(self) -> socket.socket:
+        """Raises OSError where it is not reached."""
+        try:
+            return unix_sockets.connect(self.here, timeout_s=_PATIENCE_S)
+        except OSError:
+            address = self.elsewhere()
+            if address is None:
+                raise
+            return socket.create_connection(address, timeout=_PATIENCE_S)
+
+
+def leaders_api(state: Path) -> LeaderAddress:
+    """The API of the one that leads."""
+    return LeaderAddress(here=api_socket(state), elsewhere=partial(published, state, "api"))
+
+
+def leaders_pages(state: Path) -> LeaderAddress:
+    """Its pages."""
+    return LeaderAddress(here=pages_socket(state), elsewhere=partial(published, state, "pages"))
+
+
 class Forwarding:
     """Serves who comes to one listener, inside a running loop, with the bounds of all endpoints."""
 
     def __init__(
-        self, listener: socket.socket, to: Path, *, own: Own, unanswered: bytes, most: int
+        self, listener: socket.socket, to: LeaderAddress, *, own: Own, unanswered: bytes, most: int
     ) -> None:
         """``unanswered``: said where nobody listens at ``to``."""
         self._listener = listener
@@ -108,7 +163,7 @@ class Forwarding:
 
     async def _passed_on(self, head: bytes, caller: socket.socket) -> bool:
         try:
-            leader = await asyncio.to_thread(unix_sockets.connect, self._to, timeout_s=_PATIENCE_S)
+            leader = await asyncio.to_thread(self._to.connect)
         except OSError:
             return False
         with leader:

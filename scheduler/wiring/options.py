@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -82,6 +83,8 @@ class SchedulerSettings:
     replica: ReplicaOptions | None = None
     #: Where another scheduler leads the SQLite store: wait, ready, for its end.
     stand_by: bool = False
+    #: Our API, as other schedulers of the store reach it; "" = they need not.
+    own_url: str = ""
     #: Pages that look back can show sample data, which lie in no store (the demo).
     sample_data: bool = False
     #: How people are told by mail and webhook; None = not at all.
@@ -262,6 +265,7 @@ def read_settings(arguments: Sequence[str], environ: Mapping[str, str]) -> Sched
         executors=dict(given.executor),
         replica=_replica_options(given),
         stand_by=given.stand_by,
+        own_url=_own_url(given.replica_url),
         hub=_hub_options(environ),
     )
 
@@ -293,8 +297,13 @@ def _replica_options(given: argparse.Namespace) -> ReplicaOptions | None:
     if not given.leader_election:
         return None
     return ReplicaOptions(
-        lease=given.leader_election, name=given.replica, url=given.replica_url.rstrip("/")
+        lease=given.leader_election, name=given.replica, url=_own_url(given.replica_url)
     )
+
+
+def _own_url(given: str) -> str:
+    """As given; an address of IPv6, which a pod can only be told without brackets, gets them."""
+    return re.sub(r"//([0-9a-fA-F.]*:[0-9a-fA-F:.]*):([0-9]+)$", r"//[\1]:\2", given.rstrip("/"))
 
 
 def _hub_options(environ: Mapping[str, str]) -> HubOptions | None:

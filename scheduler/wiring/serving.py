@@ -69,6 +69,8 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
             if settings.stand_by
             else []
         )
+        if settings.stand_by:
+            forwarding.publish(settings.state, settings.own_url, pages_port=settings.pages_port)
         listening = [tcp, unix, *forwarded]
         stack.callback(close_all, listening)
         server = await asyncio.to_thread(_server, scheduler, forwarded)

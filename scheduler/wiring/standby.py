@@ -60,7 +60,7 @@ async def until_led_no_more(
         # Closed without waiting for callers who keep their connection to the one that led.
         api = Forwarding(
             listening.dup(),
-            forwarding.api_socket(settings.state),
+            forwarding.leaders_api(settings.state),
             own=_probe,
             unanswered=_LATER_ANSWER,
             most=forwarding.most_calls(),
@@ -70,7 +70,7 @@ async def until_led_no_more(
         if settings.hub is not None and settings.pages_port:
             pages = Forwarding(
                 listen_tcp(settings.pages_port, settings.api_host),
-                forwarding.pages_socket(settings.state),
+                forwarding.leaders_pages(settings.state),
                 own=lambda _path: None,
                 unanswered=_LATER_ANSWER,
                 most=forwarding.most_calls() // 2,

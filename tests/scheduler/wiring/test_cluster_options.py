@@ -35,6 +35,20 @@ def test_a_replica_knows_its_lease_its_name_and_its_address() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("http://fd00:10::5:8000", "http://[fd00:10::5]:8000"),
+        ("http://[fd00:10::5]:8000", "http://[fd00:10::5]:8000"),
+        ("http://scheduler-0.scheduler.svc:8000", "http://scheduler-0.scheduler.svc:8000"),
+    ],
+)
+def test_a_pods_address_of_ipv6_is_put_in_brackets(given: str, url: str) -> None:
+    found = read_settings([*without("--replica-url"), "--replica-url", given], {})
+    assert found.replica is not None
+    assert (found.replica.url, found.own_url) == (url, url)
+
+
+@pytest.mark.parametrize(
     ("name", "said"),
     [
         ("--store-url", "SQLite serves one scheduler"),

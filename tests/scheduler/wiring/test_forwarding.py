@@ -13,7 +13,7 @@ import pytest
 
 from gpucommons.gpu.connections.listening import listen_tcp
 from gpucommons.scheduler.wiring import forwarding
-from gpucommons.scheduler.wiring.forwarding import Forwarding
+from gpucommons.scheduler.wiring.forwarding import Forwarding, LeaderAddress, publish, published
 
 _ASKS = b"GET /v1/jobs HTTP/1.1\r\nHost: x\r\n\r\n"
 _LATER = b"HTTP/1.1 503 later\r\n\r\n"
@@ -66,7 +66,7 @@ class Standing:
         self.port = listener.getsockname()[1]
         self.api = Forwarding(
             listener,
-            folder / "leader.sock",
+            LeaderAddress(here=folder / "leader.sock"),
             own=lambda path: b"HTTP/1.1 200 OK\r\n\r\n" if path == b"/readyz" else None,
             unanswered=_LATER,
             most=most,
@@ -185,3 +185,20 @@ async def test_a_while_after_a_hand_over_nothing_is_forwarded_any_more(
 
     assert await waits == b""
     await _until(lambda: len(standing.api) == 0)
+
+
+def test_where_a_leader_is_reached_is_read_as_it_was_written(folder: Path) -> None:
+    assert published(folder, "api") is None
+    publish(folder, "http://[fd00::1]:8000", pages_port=8001)
+    assert published(folder, "api") == ("fd00::1", 8000)
+    assert published(folder, "pages") == ("fd00::1", 8001)
+    publish(folder, "", pages_port=8001)
+    assert published(folder, "api") is None
+
+
+@pytest.mark.parametrize(
+    "said", ["", "[]", '{"host": "10.0.0.1"}', '{"host": 1, "api": "x"}', "\0"]
+)
+def test_an_address_that_cannot_be_read_is_none(folder: Path, said: str) -> None:
+    (folder / "leader.json").write_text(said)
+    assert published(folder, "api") is None

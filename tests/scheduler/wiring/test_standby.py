@@ -20,7 +20,7 @@ from gpucommons.scheduler.api import server
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.store.opening import is_led
 from gpucommons.scheduler.wiring import standby
-from gpucommons.scheduler.wiring.forwarding import api_socket
+from gpucommons.scheduler.wiring.forwarding import api_socket, publish
 from gpucommons.scheduler.wiring.options import SchedulerSettings
 from gpucommons.scheduler.wiring.serving import serve
 
@@ -38,7 +38,13 @@ class Beside:
 
     def __init__(self, state: Path, *, config: Path | None = None) -> None:
         port = free_port()
-        settings = SchedulerSettings(state=state, api_port=port, stand_by=True, config=config)
+        settings = SchedulerSettings(
+            state=state,
+            api_port=port,
+            stand_by=True,
+            own_url=f"http://127.0.0.1:{port}",
+            config=config,
+        )
         self.stop = asyncio.Event()
         self.serving = asyncio.create_task(serve(settings, self.stop))
         self._url = f"http://127.0.0.1:{port}"
@@ -122,6 +128,19 @@ async def test_who_comes_through_the_next_one_is_nobody_by_the_socket_alone(stat
     await first.end()
 
 
+async def test_from_another_node_the_first_is_reached_at_its_address(state: Path) -> None:
+    """Its folder is there, and nobody listens at the socket in it."""
+    first = Beside(state)
+    await first.until("/healthz", 200)
+    second = Beside(state)
+    await second.until("/readyz", 200)
+    api_socket(state).unlink()
+    assert (await second.answer("/healthz")).status_code == 200
+    assert (await second.answer("/v1/config")).status_code == 401
+    await second.end()
+    await first.end()
+
+
 async def test_while_the_first_takes_no_more_callers_the_next_one_says_to_come_again(
     state: Path,
 ) -> None:
@@ -130,6 +149,7 @@ async def test_while_the_first_takes_no_more_callers_the_next_one_says_to_come_a
     second = Beside(state)
     await second.until("/readyz", 200)
     api_socket(state).unlink()
+    publish(state, "http://127.0.0.1:1", pages_port=1)
     refused = await second.answer("/healthz")
     assert refused.status_code == 503
     assert refused.headers["retry-after"] == "1"

@@ -121,14 +121,15 @@ securityContext:
 {{- toYaml $found }}
 {{- end }}
 
-{{- /* With SQLite a successor goes where the volume is mounted already. */ -}}
+{{- /* With SQLite a successor goes where the volume is mounted already, whatever else is asked for. */ -}}
 {{- define "gpucommons.schedulerAffinity" -}}
 {{- $given := deepCopy .Values.scheduler.affinity }}
-{{- if eq .Values.database.kind "sqlite" }}
+{{- if and (eq .Values.database.kind "sqlite") (ne .Values.database.sqlite.accessMode "ReadWriteMany") }}
 {{- $selector := dict "matchLabels" (include "gpucommons.selector" (list . "scheduler") | fromYaml) }}
 {{- $beside := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" $selector }}
-{{- $own := dict "podAffinity" (dict "requiredDuringSchedulingIgnoredDuringExecution" (list $beside)) }}
-{{- $given = merge $given $own }}
+{{- $required := "requiredDuringSchedulingIgnoredDuringExecution" }}
+{{- $terms := append (dig "podAffinity" $required list $given) $beside }}
+{{- $given = mergeOverwrite $given (dict "podAffinity" (dict $required $terms)) }}
 {{- end }}
 {{- toYaml $given }}
 {{- end }}
