@@ -61,6 +61,8 @@ class ApiSettings:
     alive: Callable[[], bool] = field(default=lambda: True)
     #: Where the replica that leads answers; None = there is one scheduler.
     leader: Callable[[], str | None] | None = None
+    #: Its name; "" where nobody is known to lead.
+    leader_name: Callable[[], str] = field(default=lambda: "")
 
 
 def create_app(
@@ -84,7 +86,12 @@ def create_app(
     errors.install(app)
     if chosen.leader is not None:
         loop = service.loop
-        app.add_middleware(ToLeader, leading=lambda: loop.leading, leader=chosen.leader)
+        app.add_middleware(
+            ToLeader,
+            leading=lambda: loop.leading,
+            leader=chosen.leader,
+            name=chosen.leader_name,
+        )
     app.add_middleware(
         BodyLimit, streamed="/v1/snapshots/", max_streamed_bytes=chosen.max_snapshot_bytes
     )

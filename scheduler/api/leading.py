@@ -34,6 +34,7 @@ _HANDED_ON = ("authorization", "content-type", "idempotency-key", "accept")
 _TIMEOUT = httpx.Timeout(20.0, connect=2.0)
 
 
+_NOBODY_LEADS = "No replica leads right now; try again in a moment."
 _PERHAPS_DONE = (
     "The replica that leads was asked and did not answer: it may have done this all the same. Look"
     " whether it did, and ask again if not."
@@ -65,10 +66,11 @@ class ToLeader:
         *,
         leading: Callable[[], bool],
         leader: Callable[[], str | None],
+        name: Callable[[], str] = lambda: "",
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._app = app
-        self._leading, self._leader = leading, leader
+        self._leading, self._leader, self._name = leading, leader, name
         self._transport = transport
         self._http: httpx.AsyncClient | None = None
 
@@ -81,6 +83,13 @@ class ToLeader:
         must = is_for_leader(method, path)
         if not must and not is_rather_for_leader(method, path):
             await self._app(scope, receive, send)
+            return
+        if _is_known_by_socket(scope):
+            # Whom our kernel vouches for the leader does not know.
+            here = (
+                answer(Unavailable(await run_in_threadpool(self._elsewhere))) if must else self._app
+            )
+            await here(scope, receive, send)
             return
         body = await _body(receive)
         if body is None:
@@ -105,11 +114,20 @@ class ToLeader:
         await send({**start, "headers": [(b"content-type", kind)]})
         await send({"type": "http.response.body", "body": response.content})
 
+    def _elsewhere(self) -> str:
+        name = self._name()
+        if not name:
+            return _NOBODY_LEADS
+        return (
+            f"Only the replica that leads knows this, and that is {name}. Ask there: in a cluster,"
+            f" kubectl exec pod/{name} -- gpucommons …"
+        )
+
     async def _ask(self, scope: Scope, body: bytes) -> httpx.Response:
         headers = Headers(scope=scope)
         url = None if PASSED_ON in headers else await run_in_threadpool(self._leader)
         if url is None:
-            raise Unavailable("No replica leads right now; try again in a moment.")
+            raise Unavailable(_NOBODY_LEADS)
         query = scope["query_string"].decode("ascii", errors="replace")
         # As bytes: what is no ASCII is for the leader to refuse.
         kept = {n.encode(): headers[n].encode("latin-1") for n in _HANDED_ON if n in headers}
@@ -137,6 +155,12 @@ class ToLeader:
                 verify=trusted_at(url),
             )
         return self._http
+
+
+def _is_known_by_socket(scope: Scope) -> bool:
+    """Somebody of this machine, without a token that would say it anywhere."""
+    state = scope.get("state") or {}
+    return state.get("peer_uid") is not None and "authorization" not in Headers(scope=scope)
 
 
 def _may_be_repeated(scope: Scope) -> bool:

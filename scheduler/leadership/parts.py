@@ -72,6 +72,11 @@ def address_of(holder: str) -> str | None:
     return url if found and url else None
 
 
+def name_of(holder: str) -> str:
+    """What the holder of the lead was called when it was started, as its pod."""
+    return holder.partition(_AT)[0].rpartition("-")[0]
+
+
 ONE_SCHEDULER = (
     "Several replicas share a PostgreSQL: SQLite serves one scheduler. Leave --leader-election out, or"
     " give --store-url postgresql://…"

@@ -24,7 +24,7 @@ from gpucommons.scheduler.api.authentication import (
 from gpucommons.scheduler.background_tasks.metrics import Metrics
 from gpucommons.scheduler.files.durable_files import write_once
 from gpucommons.scheduler.hub import attempt_tokens
-from gpucommons.scheduler.leadership.parts import address_of
+from gpucommons.scheduler.leadership.parts import address_of, name_of
 from gpucommons.scheduler.wiring.app import Scheduler
 
 _ATTEMPT_PREFIX = "gca-"
@@ -48,6 +48,7 @@ def web_app(scheduler: Scheduler) -> FastAPI:
             leader=None
             if scheduler.replica is None
             else lambda: address_of(scheduler.store.leader()),
+            leader_name=lambda: name_of(scheduler.store.leader()),
         ),
     )
 

@@ -12,7 +12,7 @@ import pytest
 from kubernetes import client
 
 from gpucommons.scheduler.client import calls
-from gpucommons.scheduler.errors import Conflict
+from gpucommons.scheduler.errors import Conflict, Unavailable
 from gpucommons.scheduler.leadership.election import Lease
 from gpucommons.scheduler.leadership.kubernetes_lease import KubernetesLease, open_lease
 from tests.kubernetes.api import is_configured
@@ -76,6 +76,12 @@ def test_a_follower_answers_like_the_leader_and_decides_in_time_when_that_is_kil
     assert view.state in ("cancelling", "cancelled")
     assert time.monotonic() - began_s < 3
     assert leader.job(first).state in ("cancelling", "cancelled")
+
+    # What only the leader knows its operator asks there, as the other's kernel speaks for nobody else.
+    assert leader.client.send(calls.activities()).activities == []
+    with pytest.raises(Unavailable, match=f"kubectl exec pod/{leader.name} --"):
+        follower.client.send(calls.activities())
+    assert follower.client.send(calls.leases()).leases == []
 
     leader.signal(signal.SIGKILL)
     leader.process.wait()

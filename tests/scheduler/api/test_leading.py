@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from gpucommons.scheduler.api.leading import (
     is_rather_for_leader,
 )
 from gpucommons.scheduler.api.limits.body_limit import BodyLimit
+from gpucommons.scheduler.leadership.parts import name_of
 from gpucommons.scheduler.service.jobs import jobs
 
 
@@ -121,6 +123,39 @@ async def test_refusals_of_the_leader_come_back_as_they_are(
     assert answer.status_code == 401
     answer = await http.post("/v1/attempt/progress", json={"step": -3}, headers=running(pair))
     assert (answer.status_code, answer.json()["error"]) == (422, "BadRequest")
+
+
+def by_socket(pair: Pair, name: str) -> httpx.AsyncClient:
+    """The operator at the follower's unix socket: its kernel says who that is."""
+    follower = ToLeader(
+        an_app(pair.world),
+        leading=lambda: pair.leads,
+        leader=lambda: pair.url,
+        name=lambda: name,
+        transport=httpx.ASGITransport(pair.leader),
+    )
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await follower({**scope, "state": {"peer_uid": os.geteuid()}}, receive, send)
+
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://follower")
+
+
+async def test_whom_the_followers_kernel_knows_is_told_whom_to_ask(pair: Pair) -> None:
+    async with by_socket(pair, "gpucommons-scheduler-7") as http:
+        answer = await http.get("/v1/activities")
+        assert answer.status_code == 503
+        assert "kubectl exec pod/gpucommons-scheduler-7 --" in answer.json()["message"]
+        assert (await http.get("/v1/activities", headers=running(pair))).status_code == 403
+    async with by_socket(pair, "") as http:
+        assert "No replica leads" in (await http.get("/v1/activities")).json()["message"]
+
+
+def test_the_holder_of_the_lead_is_named_as_it_was_started() -> None:
+    assert name_of("gpucommons-scheduler-7f9-x2-0a1b2c3d at http://10.0.0.5:8000") == (
+        "gpucommons-scheduler-7f9-x2"
+    )
+    assert name_of("") == ""
 
 
 async def test_without_a_leader_the_caller_is_asked_to_try_again(
