@@ -127,6 +127,7 @@ def _cluster(
     with coming_with("kubernetes"):
         from gpucommons.scheduler.cluster.cluster_facts import ClusterFacts, NoAgents  # noqa: PLC0415 - see above
         from gpucommons.scheduler.cluster.cluster_troubles import ClusterTroubles  # noqa: PLC0415 - see above
+        from gpucommons.scheduler.cluster.scale_up_text import ScaleUpText  # noqa: PLC0415 - see above
         from gpucommons.scheduler.executors.kubernetes.cluster_state.notebook_images import (  # noqa: PLC0415 - see above
             NotebookImages,
         )
@@ -172,6 +173,7 @@ def _cluster(
             also=lambda service: _one_after_the_other(
                 ClusterFacts(service, NoAgents(), another=executor.isolation_of).step,
                 ClusterTroubles(service, executor.troubles, executor.refusals).step,
+                ScaleUpText(service, executor.scale_up).step,
             ),
             requests=lambda: executor.connection.requests,
         )
@@ -187,6 +189,7 @@ def _cluster(
         also=lambda service: _one_after_the_other(
             ClusterFacts(service, agents, another=executor.isolation_of).step,
             ClusterTroubles(service, executor.troubles, executor.refusals).step,
+            ScaleUpText(service, executor.scale_up).step,
         ),
         requests=lambda: executor.connection.requests,
         start=parts.start,

@@ -49,4 +49,5 @@ def may_scale_up(cycle: CycleState, pool: PoolName) -> str:
     more = len(template_nodes(cycle.pools[pool], cycle.nodes.values()))
     nodes = "1 more node; it" if more == 1 else f"{more} more nodes; one"
     boot = duration(growth.boot_ms // 1000) if growth is not None else ""
-    return f"Pool {pool} may get {nodes} takes work about {boot} after it is asked for."
+    text = f"Pool {pool} may get {nodes} takes work about {boot} after it is asked for."
+    return f"{text} {cycle.pools[pool].scale_up_text}".rstrip()

@@ -231,10 +231,12 @@ class PutPools:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolFacts:
-    """What a pool's nodes say of it, and nobody else."""
+    """What a pool's nodes and the cluster's autoscaler say of it, and nobody else."""
 
     isolation: str
     simulated: bool
+    #: None: who says this knows nothing of it.
+    scale_up_text: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -227,6 +227,8 @@ class Pool:
     measured: Measured | None = None
     #: Its nodes come by demand; None: those that are there are all.
     growth: Growth | None = None
+    #: What the cluster's autoscaler says of nodes that are asked for; "" = nothing.
+    scale_up_text: str = ""
 
     def price_at(self, at_ms: int) -> int | None:
         """Millionths per GPU and hour at a moment; None where there is no price."""

@@ -41,6 +41,15 @@ class PoolPlace(Model):
     runtime_class: str | None = None
     #: Another system of the cluster makes the pool's slices; None = our agent and reservations.
     provider: Literal["kai", "hami", "dra"] | None = None
+    #: How the cluster's autoscaler is shown that a node is missing: by a pod that needs one, or by a
+    #: ProvisioningRequest, which the cluster autoscaler answers in words…
+    scale_up: Literal["placeholder", "provisioning-request"] = "placeholder"
+    #: …of this class.
+    provisioning_class: str = Field(
+        default="best-effort-atomic-scale-up.autoscaling.x-k8s.io",
+        max_length=253,
+        pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+    )
     #: With ``dra``: the DeviceClass of the pool's GPUs…
     device_class: str = Field(
         default="gpu.nvidia.com", pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
@@ -61,6 +70,10 @@ class PoolPlace(Model):
                 f"provider: {self.provider} hands out {PLUGIN_RESOURCE} alone:"
                 f" leave out gpu_resource: {self.gpu_resource}"
             )
+            raise ValueError(message)
+        asks = self.scale_up == "provisioning-request"
+        if "provisioning_class" in self.model_fields_set and not asks:
+            message = "provisioning_class belongs to scale_up: provisioning-request alone"
             raise ValueError(message)
         if self.provider != "dra" and {"device_class", "shared_memory"} & self.model_fields_set:
             message = "device_class and shared_memory belong to provider: dra alone"
@@ -175,6 +188,11 @@ class KubernetesSettings(Model):
     def place_of(self, pool: str) -> PoolPlace:
         """How a pool lies in the cluster."""
         return self.pools.get(pool) or _USUAL
+
+    @property
+    def provisions(self) -> bool:
+        """Whether nodes of any pool are asked for by ProvisioningRequests."""
+        return any(one.scale_up == "provisioning-request" for one in self.pools.values())
 
     def selector_of(self, pool: str) -> Mapping[str, str]:
         """Labels of the pool's nodes."""

@@ -94,6 +94,7 @@ def test_every_document_is_one_that_these_versions_take(path: Path | None) -> No
         ({"image.pullPolicy": "Sometimes"}, "/image/pullPolicy"),
         ({"priorityClasses.placeholder": -11}, "/priorityClasses/placeholder"),
         ({"jobs.pools.train.provider": "mig"}, "/jobs/pools/train/provider"),
+        ({"jobs.pools.train.scale_up": "karpenter"}, "/jobs/pools/train/scale_up"),
         ({"jobs.pools.train.shared_memory": "yes"}, "/jobs/pools/train/shared_memory"),
         ({"networkPolicy.metadataAddresses": ["metadata"]}, "/networkPolicy/metadataAddresses"),
     ],
@@ -169,37 +170,6 @@ def test_a_scheduler_goes_only_when_its_successor_is_ready(path: Path | None) ->
         (term,) = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
         own = made["spec"]["template"]["metadata"]["labels"]
         assert term["labelSelector"]["matchLabels"].items() <= own.items()
-
-
-def scheduler_pod(values: dict[str, Any]) -> dict[str, Any]:
-    (made,) = of_kind(rendered(values), "Deployment", "gpucommons-scheduler")
-    pod: dict[str, Any] = made["spec"]["template"]["spec"]
-    return pod
-
-
-def test_a_successor_starts_beside_its_predecessor_whatever_else_is_asked_for() -> None:
-    other = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "hub"}}}
-    rather = {"weight": 1, "podAffinityTerm": other}
-    wishes = {
-        "requiredDuringSchedulingIgnoredDuringExecution": [other],
-        "preferredDuringSchedulingIgnoredDuringExecution": [rather],
-    }
-    found = scheduler_pod({"scheduler.affinity": {"podAffinity": wishes}})["affinity"][
-        "podAffinity"
-    ]
-    first, own = found["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert (first, own["topologyKey"]) == (other, "kubernetes.io/hostname")
-    assert found["preferredDuringSchedulingIgnoredDuringExecution"] == [rather]
-
-
-def test_on_a_volume_of_many_nodes_it_may_start_on_any_and_says_where_it_is_reached() -> None:
-    values = {"database.sqlite.accessMode": "ReadWriteMany"}
-    pod = scheduler_pod(values)
-    assert "affinity" not in pod
-    args = pod["containers"][0]["args"]
-    assert {"--stand-by", "--replica-url=http://$(POD_IP):8000"} <= set(args)
-    (claim,) = of_kind(rendered(values), "PersistentVolumeClaim", "gpucommons-state")
-    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
 
 
 def test_hibernation_is_off_by_default_and_then_reaches_the_agent_alone() -> None:

@@ -40,7 +40,7 @@ STORED = (
 #: In its parts, and as a table of counts.
 IN_ANOTHER_FORM = (Cluster, LearnedDemand)
 #: By the newest number of the tables: the fields that documents have there.
-FIELDS_OF = ("0019", "94b1d23b22c43786")
+FIELDS_OF = ("0019", "8ed9d36a192be8ee")
 
 
 def stored_types() -> Iterator[type]:

@@ -23,7 +23,12 @@ def put_pools(cycle: CycleState, action: PutPools, by: str) -> None:
         known = cycle.pools.get(wanted.name)
         pool = wanted
         if known is not None:
-            pool = replace(wanted, isolation=known.isolation, simulated=known.simulated)
+            pool = replace(
+                wanted,
+                isolation=known.isolation,
+                simulated=known.simulated,
+                scale_up_text=known.scale_up_text,
+            )
         if pool != known:
             cycle.pools[pool.name] = pool
             _tell(cycle, known, pool, by)
@@ -44,6 +49,10 @@ def note_facts(cycle: CycleState, action: NoteFacts, by: str) -> None:
         known = cycle.pools.get(name)
         if known is None:
             continue
+        if said.scale_up_text is not None and said.scale_up_text != known.scale_up_text:
+            # In the reasons of those who wait; nobody's history is made of it.
+            known = replace(known, scale_up_text=said.scale_up_text)
+            cycle.pools[name] = known
         pool = replace(known, isolation=said.isolation, simulated=said.simulated)
         if pool != known:
             cycle.pools[name] = pool

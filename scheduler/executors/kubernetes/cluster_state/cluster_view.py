@@ -34,6 +34,11 @@ from gpucommons.scheduler.executors.kubernetes.nodes.placeholder_pods import (
     is_named_so,
     read_placeholder,
 )
+from gpucommons.scheduler.executors.kubernetes.nodes.provisioning_requests import (
+    API,
+    RequestSeen,
+    read_request,
+)
 from gpucommons.scheduler.executors.kubernetes.nodes.reservations import (
     ReservationSeen,
     read_reservation,
@@ -120,6 +125,8 @@ class ClusterView:
         self.others: dict[str, OtherPod] = {}
         self.reservations: dict[str, ReservationSeen] = {}
         self.placeholders: dict[str, PlaceholderSeen] = {}
+        self.requests: dict[str, RequestSeen] = {}
+        self._watches_requests: tuple[Watch, ...] = ()
         self.agents: dict[str, AgentSeen] = {}
         self.notebooks: dict[str, NotebookSeen] = {}
         #: Counts what may change the nodes that are offered.
@@ -140,11 +147,26 @@ class ClusterView:
                 Watch(self._connection, subject, sink, resync_s=self._resync_s)
                 for subject, sink in self._subjects()
             )
+            if self._settings.provisions:
+                self._watches_requests = (self._watch_requests(),)
         give_up_s = time.monotonic() + _SYNC_S
         for watch in self._watches:
             if not watch.synced.wait(max(0.0, give_up_s - time.monotonic())):
                 message = "The cluster's API server does not answer: is it up, and may we read it?"
                 raise Unavailable(message)
+
+    def _watch_requests(self) -> Watch:
+        """Nobody waits for it: a cluster may know no such objects."""
+        path = f"{API}/namespaces/{self._settings.system_namespace}/provisioningrequests"
+        query = {"labelSelector": f"{names.INSTANCE}={self._settings.instance}"}
+        subject = Subject(path=path, read=read_request, query=query)
+        sink = self._told(self._all_requests, self._request)
+        return Watch(self._connection, subject, sink, resync_s=self._resync_s)
+
+    @property
+    def knows_requests(self) -> bool:
+        """Whether all ProvisioningRequests were seen once."""
+        return any(one.synced.is_set() for one in self._watches_requests)
 
     @property
     def is_open(self) -> bool:
@@ -186,7 +208,8 @@ class ClusterView:
 
     def close(self) -> None:
         """Watch no more."""
-        watches, self._watches = self._watches, ()
+        watches = (*self._watches, *self._watches_requests)
+        self._watches = self._watches_requests = ()
         close_all(watches)
 
     # --- what they see -----------------------------------------------------------------------
@@ -285,6 +308,12 @@ class ClusterView:
         elif self.others.get(pod.uid) != pod:
             self.others[pod.uid] = pod
             self.version += 1
+
+    def _all_requests(self, found: list[RequestSeen]) -> None:
+        self.requests = {one.uid: one for one in found}
+
+    def _request(self, kind: str, request: RequestSeen) -> None:
+        _keep(self.requests, kind, request.uid, request)
 
     def _warning(self, kind: str, warned: Warned) -> None:
         if kind != DELETED:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.hibernation.containers import RESOURCE as HIBERNATE
 from gpucommons.scheduler.core.model.resources import Node, Pool
-from gpucommons.scheduler.core.model.types import NodeId, WorkerPlacement
+from gpucommons.scheduler.core.model.types import NodeId, PoolName, WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
@@ -23,6 +23,9 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import (
     is_parked,
 )
 from gpucommons.scheduler.executors.kubernetes.cluster_state.placeholder_upkeep import Placeholders
+from gpucommons.scheduler.executors.kubernetes.cluster_state.provisioning_upkeep import (
+    Provisioning,
+)
 from gpucommons.scheduler.executors.kubernetes.cluster_state.reserving import Reservations
 from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
@@ -60,6 +63,7 @@ class Offer:
         reservations: Reservations,
         installed: Installed,
         placeholders: Placeholders,
+        provisioning: Provisioning,
     ) -> None:
         self._settings = settings
         self._around = around
@@ -67,6 +71,7 @@ class Offer:
         self._reservations = reservations
         self._installed = installed
         self._placeholders = placeholders
+        self._provisioning = provisioning
         self._taken_back = TakenBack(lambda: time.time_ns() // 1_000_000)
         self._nodes: tuple[tuple[object, ...], tuple[Node, ...]] | None = None
         self._slots: tuple[tuple[object, ...], tuple[Node, ...]] | None = None
@@ -186,7 +191,13 @@ class Offer:
             if (why := self._why_unusable(pool, self._of(pool))) is not None
         }
         lost = {str(slot): said for slot, said in self._reservations.sentences().items()}
-        return {**self._placeholders.sentences(), **pools, **lost}
+        asking = {**self._placeholders.sentences(), **self._provisioning.sentences()}
+        return {**asking, **pools, **lost}
+
+    def scale_up(self) -> Mapping[PoolName, str]:
+        """What the cluster's autoscaler says of nodes that are asked for, by pool; takes the lock."""
+        with self._view.lock:
+            return self._provisioning.said()
 
     def open(self) -> None:
         """Ask what must be known before the first question; without the lock."""
@@ -196,6 +207,7 @@ class Offer:
         """Keep the reservations in step with what is shared out, and what is known of the cluster."""
         self._installed.beat()
         self._placeholders.beat()
+        self._provisioning.beat()
         pools = self._around.pools()
         places = {pool.name: self._settings.place_of(pool.name) for pool in pools}
         ahead = {name for name, place in places.items() if holds_ahead(place)}
@@ -244,7 +256,8 @@ def offer_of(
     reservations = Reservations(connection, settings, view, orders)
     installed = Installed(connection, settings, orders, changed=changed)
     placeholders = Placeholders(connection, settings, around, view, orders)
-    return Offer(settings, around, view, reservations, installed, placeholders)
+    provisioning = Provisioning(connection, settings, around, view, orders)
+    return Offer(settings, around, view, reservations, installed, placeholders, provisioning)
 
 
 def _host(address: str) -> str:

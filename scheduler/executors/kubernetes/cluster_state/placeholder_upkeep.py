@@ -32,6 +32,28 @@ class OwnerUnknownError(ApiError):
     """The owner of placeholder pods is not there, or not shown: somebody must mend that."""
 
 
+def owner(connection: Connection, settings: KubernetesSettings) -> Document | None:
+    """Whose an object is that asks for a node; None: nobody's.
+
+    Asked each time: another Deployment of the same name is another owner.
+    """
+    name, namespace = settings.placeholder_owner, settings.system_namespace
+    if name is None:
+        return None
+    try:
+        found = connection.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
+    except ApiError as error:
+        if error.try_again:
+            raise
+        message = (
+            f"placeholder_owner names the Deployment {name}, which the cluster does not show in"
+            f" namespace {namespace}: {error.message}"
+        )
+        # Not its own status: what is not found rests no time before it is asked for again.
+        raise OwnerUnknownError(UNPROCESSABLE, "OwnerUnknown", message) from None
+    return owner_of(found)
+
+
 class Placeholders:
     """Used with the lock of the view held."""
 
@@ -57,9 +79,14 @@ class Placeholders:
 
     def beat(self) -> None:
         """Order what is missing, and remove what nothing needs."""
-        wanted = self._around.missing_nodes()
-        if wanted is None:
+        missing = self._around.missing_nodes()
+        if missing is None:
             return
+        wanted = {
+            pool: nodes
+            for pool, nodes in missing.items()
+            if self._settings.place_of(pool).scale_up == "placeholder"
+        }
         there = self._view.placeholders.values()
         if not wanted and not there and not self._refused:
             return
@@ -78,29 +105,11 @@ class Placeholders:
         path = f"/api/v1/namespaces/{self._settings.system_namespace}/pods"
 
         def work() -> None:
-            owner = self._owner()
-            body = placeholder_pod(pool, growth, number, self._settings, owner=owner)
+            whose = owner(self._connection, self._settings)
+            body = placeholder_pod(pool, growth, number, self._settings, owner=whose)
             create_once(self._connection, path, body)
 
         self._orders.give(("bring", name, number), work, partial(self._told, name))
-
-    def _owner(self) -> Document | None:
-        """Asked each time: another Deployment of the same name is another owner."""
-        name, namespace = self._settings.placeholder_owner, self._settings.system_namespace
-        if name is None:
-            return None
-        try:
-            found = self._connection.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
-        except ApiError as error:
-            if error.try_again:
-                raise
-            message = (
-                f"placeholder_owner names the Deployment {name}, which the cluster does not show in"
-                f" namespace {namespace}: {error.message}"
-            )
-            # Not its own status: what is not found rests no time before it is asked for again.
-            raise OwnerUnknownError(UNPROCESSABLE, "OwnerUnknown", message) from None
-        return owner_of(found)
 
     def _told(self, pool: PoolName, error: ApiError | None) -> None:
         with self._view.lock:

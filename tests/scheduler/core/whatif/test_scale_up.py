@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 from builders import World, a_job, a_node, a_pool, a_team
 
-from gpucommons.scheduler.core.model.intents import PutTeams, SetBudget
+from gpucommons.scheduler.core.model.intents import (
+    NoteFacts,
+    PoolFacts,
+    PutPools,
+    PutTeams,
+    SetBudget,
+)
 from gpucommons.scheduler.core.model.resources import Budget, BudgetPolicy, Growth, Price, Quota
 from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import (
@@ -221,6 +227,27 @@ def test_why_says_that_a_node_may_come_and_after_how_long() -> None:
     world.step(NodesObserved(executor="fake", nodes=third))
     full = world.submit(a_job("d", 4000, pools=(CLOUD,)))
     assert reason(world, full) == "Needs 4 GPUs on one node; none is free."
+
+
+def test_why_says_what_the_clusters_autoscaler_says() -> None:
+    world = a_world()
+    job = world.submit(a_job("waits", 4000, pools=(CLOUD,)))
+    known = world.cluster.pools[CLOUD]
+    facts = PoolFacts(
+        isolation=known.isolation,
+        simulated=known.simulated,
+        scale_up_text="It brings none: no A100.",
+    )
+    told = len(world.events)
+    world.ask(NoteFacts(pools={CLOUD: facts}))
+    assert reason(world, job).endswith("4 min after it is asked for. It brings none: no A100.")
+    assert len(world.events) == told, "it is nobody's history"
+    # Whoever says something else of the pool, and an admin who changes it, leave that as it is.
+    world.ask(NoteFacts(pools={CLOUD: replace(facts, isolation="kernel", scale_up_text=None)}))
+    world.ask(PutPools(pools=(known,)))
+    assert reason(world, job).endswith("It brings none: no A100.")
+    world.ask(NoteFacts(pools={CLOUD: replace(facts, scale_up_text="")}))
+    assert reason(world, job).endswith("4 min after it is asked for.")
 
 
 def test_looking_changes_nothing() -> None:

@@ -16,6 +16,9 @@ from gpucommons.scheduler.executors.base import Bound
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
 from gpucommons.scheduler.executors.kubernetes.cluster_state.offered_nodes import Offer
 from gpucommons.scheduler.executors.kubernetes.cluster_state.placeholder_upkeep import Placeholders
+from gpucommons.scheduler.executors.kubernetes.cluster_state.provisioning_upkeep import (
+    Provisioning,
+)
 from gpucommons.scheduler.executors.kubernetes.cluster_state.reserving import Reservations
 from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.nodes.installed import Installed
@@ -90,7 +93,10 @@ class World:
         reserving = Reservations(connection, settings, self.view, orders, now_s=lambda: self.now_s)
         installed = Installed(connection, settings, orders, changed=lambda: None)
         placeholders = Placeholders(connection, settings, around, self.view, orders)
-        self.offer = Offer(settings, around, self.view, reserving, installed, placeholders)
+        provisioning = Provisioning(connection, settings, around, self.view, orders)
+        self.offer = Offer(
+            settings, around, self.view, reserving, installed, placeholders, provisioning
+        )
         self.offers(2)
 
     def offers(self, cards: int, **others: int) -> None:

@@ -26,6 +26,9 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import (
 )
 from gpucommons.scheduler.executors.kubernetes.cluster_state.offered_nodes import Offer
 from gpucommons.scheduler.executors.kubernetes.cluster_state.placeholder_upkeep import Placeholders
+from gpucommons.scheduler.executors.kubernetes.cluster_state.provisioning_upkeep import (
+    Provisioning,
+)
 from gpucommons.scheduler.executors.kubernetes.cluster_state.reserving import Reservations
 from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.nodes.installed import Installed
@@ -99,7 +102,10 @@ class World:
         self.reserving = Reservations(connection, settings, self.view, cast("Any", None))
         installed = Installed(connection, settings, cast("Any", None), changed=lambda: None)
         placeholders = Placeholders(connection, settings, around, self.view, cast("Any", None))
-        self.offer = Offer(settings, around, self.view, self.reserving, installed, placeholders)
+        provisioning = Provisioning(connection, settings, around, self.view, cast("Any", None))
+        self.offer = Offer(
+            settings, around, self.view, self.reserving, installed, placeholders, provisioning
+        )
         reads = {one.path.rpartition("/")[2]: one.read for one, _ in self.view._subjects()}
         self._read_pod = reads["pods"]
         self.view._nodes.event("ADDED", reads["nodes"](A_NODE))

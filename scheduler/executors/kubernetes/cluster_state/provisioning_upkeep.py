@@ -1,0 +1,151 @@
+"""Keeps as many ProvisioningRequests in the cluster as nodes are missing, in pools that chose so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from gpucommons.scheduler.core.model.types import PoolName
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import (
+    NOT_FOUND,
+    ApiError,
+    Connection,
+    create_once,
+)
+from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
+from gpucommons.scheduler.executors.kubernetes.api_server.refusals import is_refusal
+from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView
+from gpucommons.scheduler.executors.kubernetes.cluster_state.placeholder_upkeep import (
+    OwnerUnknownError,
+    owner,
+)
+from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
+from gpucommons.scheduler.executors.kubernetes.nodes.provisioning_requests import (
+    API,
+    RequestSeen,
+    due_requests,
+    in_words,
+    pod_template,
+    provisioning_request,
+    request_name,
+)
+from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
+
+#: A list of them takes no longer where the cluster knows such objects.
+_UNKNOWN_AFTER_S = 15.0
+_UNKNOWN = (
+    "No node can be asked for in pool {}: this cluster knows no ProvisioningRequest of"
+    " autoscaling.x-k8s.io/v1, or we may not read them. Install its definition (the cluster autoscaler"
+    " brings it along), or set scale_up: placeholder for the pool."
+)
+
+
+class Provisioning:
+    """Used with the lock of the view held."""
+
+    def __init__(  # noqa: PLR0913 - each is another part's
+        self,
+        connection: Connection,
+        settings: KubernetesSettings,
+        around: Around,
+        view: ClusterView,
+        orders: Orders,
+        *,
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
+        self._connection = connection
+        self._settings = settings
+        self._around = around
+        self._view = view
+        self._orders = orders
+        self._now_s = now_s
+        #: Since when requests would be needed and cannot be read.
+        self._blind_since_s: float | None = None
+        #: What an admin is told of pools for which no request can be made.
+        self._refused: dict[PoolName, str] = {}
+
+    def sentences(self) -> Mapping[str, str]:
+        """What an admin is told, by pool."""
+        return {f"pools/{pool}": said for pool, said in self._refused.items()}
+
+    def said(self) -> Mapping[PoolName, str]:
+        """What the autoscaler says of the nodes that are asked for, by pool."""
+        return in_words(one for one in self._view.requests.values() if not one.leaving)
+
+    def beat(self) -> None:
+        """Order what is missing, and remove what nothing needs."""
+        missing = self._around.missing_nodes() if self._settings.provisions else None
+        if missing is None:
+            return
+        wanted = {
+            pool: nodes
+            for pool, nodes in missing.items()
+            if self._settings.place_of(pool).scale_up == "provisioning-request"
+        }
+        self._refused = {pool: said for pool, said in self._refused.items() if pool in wanted}
+        if not self._view.knows_requests:
+            self._say_that_none_are_known(wanted)
+            return
+        self._blind_since_s = None
+        found = due_requests(wanted, self._view.requests.values(), self._now_s())
+        for pool, number in found.make:
+            self._make(pool, number)
+        for request in found.remove:
+            self._remove(request)
+
+    def _say_that_none_are_known(self, wanted: Mapping[PoolName, int]) -> None:
+        now_s = self._now_s()
+        if self._blind_since_s is None:
+            self._blind_since_s = now_s
+        if now_s - self._blind_since_s >= _UNKNOWN_AFTER_S:
+            self._refused = {pool: _UNKNOWN.format(pool) for pool in wanted}
+
+    def _make(self, name: PoolName, number: int) -> None:
+        pool = next((one for one in self._around.pools() if one.name == name), None)
+        if pool is None or pool.growth is None:
+            return
+        growth, settings = pool.growth, self._settings
+
+        def work() -> None:
+            whose = owner(self._connection, settings)
+            # What is left of an earlier one may ask for another size.
+            self._delete(self._path("podtemplates", request_name(name, number)))
+            self._connection.post(
+                self._path("podtemplates"),
+                pod_template(pool, growth, number, settings, owner=whose),
+            )
+            request = provisioning_request(pool, number, settings, owner=whose)
+            create_once(self._connection, self._path("provisioningrequests"), request)
+
+        self._orders.give(("request", name, number), work, partial(self._told, name))
+
+    def _path(self, resource: str, name: str = "") -> str:
+        api = "/api/v1" if resource == "podtemplates" else API
+        path = f"{api}/namespaces/{self._settings.system_namespace}/{resource}"
+        return f"{path}/{name}" if name else path
+
+    def _told(self, pool: PoolName, error: ApiError | None) -> None:
+        with self._view.lock:
+            if error is None:
+                self._refused.pop(pool, None)
+            elif is_refusal(error) or error.status == NOT_FOUND:
+                of_request = "the cluster refuses the ProvisioningRequest: "
+                why = "" if isinstance(error, OwnerUnknownError) else of_request
+                self._refused[pool] = (
+                    f"No node can be asked for in pool {pool}, as {why}{error.message}"
+                )
+
+    def _remove(self, request: RequestSeen) -> None:
+        def work() -> None:
+            self._delete(self._path("provisioningrequests", request.name), uid=request.uid)
+            self._delete(self._path("podtemplates", request.name))
+
+        self._orders.give(("no request", request.uid), work, lambda _error: None)
+
+    def _delete(self, path: str, *, uid: str | None = None) -> None:
+        try:
+            self._connection.delete(path, None if uid is None else {"preconditions": {"uid": uid}})
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
