@@ -49,7 +49,7 @@ class LoadingQuestion:
 class LoadingHint:
     """One thing that the job's owner can do; the kind says which sentence, the values stand in it."""
 
-    #: ``cores``, ``stream``, ``loader``, ``cache``, ``remote`` or ``far``.
+    #: ``cores``, ``node``, ``stream``, ``loader``, ``cache``, ``remote`` or ``far``.
     kind: str
     values: tuple[str, ...] = ()
 
@@ -96,7 +96,7 @@ def _more_workers(
     cores = _cores_each(asked, loading)
     workers = min(needed, max(cores, 1))
     low_us = max(compute_us, loading_us // workers)
-    more = () if needed <= cores else (LoadingHint(kind="cores", values=(str(cores), str(needed))),)
+    more = () if needed <= cores else (_too_few(asked, loading, cores, needed),)
     if workers <= now or low_us > _LEAST_GAIN * loading.batch_us:
         return LoadingAdvice(verdict="bound", hints=(*more, *hints))
     # One core is the training's own, too.
@@ -130,6 +130,12 @@ def _ahead(
         high_us=loading.batch_us,
         hints=hints,
     )
+
+
+def _too_few(asked: LoadingQuestion, loading: Loading, cores: int, needed: int) -> LoadingHint:
+    """Whether the job asks for too few, or its node gave it no more."""
+    is_nodes = loading.cores is not None and 1000 * loading.cores < asked.cpu_milli
+    return LoadingHint(kind="node" if is_nodes else "cores", values=(str(cores), str(needed)))
 
 
 def _cores_each(asked: LoadingQuestion, loading: Loading) -> int:

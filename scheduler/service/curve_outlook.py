@@ -319,7 +319,11 @@ def _series(curve: models.Curve, metric: str) -> dict[float, float]:
 
 
 def _unit(curve: models.Curve) -> str:
-    return next((point.unit for point in reversed(curve.points) if point.unit), "step")
+    """As the points say; where each stands at its own epoch, a script reports epochs as its steps."""
+    told = next((point.unit for point in reversed(curve.points) if point.unit), "")
+    newest = curve.points[-1] if curve.points else None
+    is_epoch = newest is not None and newest.metrics.get("epoch") == newest.step
+    return told or ("epoch" if is_epoch else "step")
 
 
 def _at(unit: str, point: models.CurvePoint) -> float:

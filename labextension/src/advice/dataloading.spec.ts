@@ -30,7 +30,7 @@ const CHOSEN = {
 it('says what is waited for, what would help, and from what', () => {
   const view = dataView(BOUND, true, msg);
   expect(view?.finding).toBe(
-    'It waits for its data for 120 ms of 160 ms per batch (75 %). With 3 workers, 2 batches ahead a batch likely takes 40 ms to 44 ms.'
+    'It waits for its data for 120 ms of 160 ms per batch (75 %). With 3 workers, 2 batches ahead, a batch likely takes 40 ms to 44 ms.'
   );
   expect(view?.source).toBe(
     'Timed over the newest 200 batches of attempt 2, in its first process.'
@@ -81,6 +81,7 @@ it('says nothing where nothing was timed, and names no gain where none is known'
 it('words what is beside in the language of the page, and what is new as it came', () => {
   const hints = [
     { kind: 'cores', values: ['2', '3'], text: '' },
+    { kind: 'node', values: ['2', '3'], text: '' },
     { kind: 'cache', values: ['4.7', '16.0'], text: '' },
     { kind: 'remote', values: ['nfs4'], text: '' },
     { kind: 'far', values: [], text: '' },
@@ -90,8 +91,9 @@ it('words what is beside in the language of the page, and what is new as it came
   ];
   const said = dataView({ ...BOUND, hints }, true, msg)?.hints ?? [];
   expect(said[0]).toContain('has 2 cores, and would need 3');
-  expect(said[1]).toContain('takes 4.7 GiB once it is loaded');
-  expect(said[2]).toContain('lie on nfs4');
+  expect(said[1]).toContain('its node has no more');
+  expect(said[2]).toContain('takes 4.7 GiB once it is loaded');
+  expect(said[3]).toContain('lie on nfs4');
   expect(said.at(-1)).toBe('Of a newer scheduler.');
-  expect(new Set(said).size).toBe(7);
+  expect(new Set(said).size).toBe(8);
 });

@@ -102,7 +102,7 @@ function finding(advice: IDataAdvice, msg: Messages): string {
         : [
             found,
             trans.__(
-              'With %1 a batch likely takes %2 to %3.',
+              'With %1, a batch likely takes %2 to %3.',
               workersText(advised.workers, advised.prefetch, msg),
               spell(advice.low_ms),
               spell(advice.high_ms)
@@ -119,6 +119,12 @@ function hintText(hint: ILoadingHint, msg: Messages): string {
     case 'cores':
       return trans.__(
         'Its loader has %1 cores, and would need %2 to keep up: ask for more.',
+        first,
+        second
+      );
+    case 'node':
+      return trans.__(
+        'Its loader has %1 cores, fewer than it asks for, and would need %2 to keep up: its node has no more.',
         first,
         second
       );

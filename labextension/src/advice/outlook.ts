@@ -2,7 +2,7 @@
 import type { ICurveOutlook, IOpenRange, IOutlookSize } from '../server/plans';
 import type { ICurvePoint } from '../server/types';
 import type { Messages } from '../text/messages';
-import { duration, length } from '../text/format';
+import { duration, gpus, length } from '../text/format';
 
 /** Below such a share of a hundred the goal is likely not reached. */
 const SELDOM_PERCENT = 10;
@@ -131,7 +131,7 @@ export function sizeRows(
       ? []
       : [{ gpus: gpusNow, seconds: found.seconds, basis: 'measured' }];
   return (found.sizes.length > 0 ? found.sizes : own).map(size => ({
-    gpus: String(size.gpus),
+    gpus: gpus(1000 * size.gpus),
     more: rangeText(size.seconds, msg),
     basis: basisText(size.basis, msg)
   }));

@@ -49,7 +49,7 @@ def test_no_more_workers_than_the_job_has_cores_for_each_of_its_processes() -> N
     shared = advised(replace(ALONE, processes=4))
     assert (shared.workers, shared.hints[0].values) == (2, ("2", "3"))
     few = advised(replace(ALONE, cores=2))
-    assert (few.workers, few.hints[0].values) == (2, ("2", "3"))
+    assert (few.workers, kinds(few), few.hints[0].values) == (2, ["node"], ("2", "3"))
 
 
 def test_where_the_cores_are_used_already_more_cores_are_named_and_nothing_is_set() -> None:

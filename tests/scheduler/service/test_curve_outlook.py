@@ -92,6 +92,13 @@ def test_a_goal_ahead_is_said_with_its_steps_and_its_time(world: ServiceWorld) -
     ]
 
 
+def test_a_script_whose_steps_are_epochs_is_told_of_epochs(world: ServiceWorld) -> None:
+    metrics = [{"accuracy": 0.9 - 0.8 * step**-0.5, "epoch": step} for step in range(1, 51)]
+    found = asked(world, told(world, metrics), 0.82)
+    assert found.unit == "epoch"
+    assert found.text.endswith(" at epoch 50.")
+
+
 def test_what_was_reached_is_told_and_what_likely_is_not(world: ServiceWorld) -> None:
     job = a_job(world, 50)
     assert asked(world, job, 0.5).text == "accuracy came to 0.5 at step 4."
