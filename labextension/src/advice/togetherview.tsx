@@ -53,7 +53,7 @@ export function Together(): React.JSX.Element | null {
               void look();
             }}
           >
-            {trans.__('Compare %1', waiting.length)}
+            {trans.__('Compare')}
           </LinkButton>
         </span>
       </div>

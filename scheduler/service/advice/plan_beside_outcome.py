@@ -18,24 +18,28 @@ _THREE_DIGITS = 1000
 AT_ONCE_MS = 10 * _MINUTE_MS
 #: A start that is off by less is right: starting alone takes that long.
 _SLACK_S = 60
-_NOT_KNOWN = "not known"
+_NOT_KNOWN, _NOT_STARTED = "not known", "not started yet"
 
 
 def plan_record(run: PlannedRun, *, is_over: bool) -> models.PlanRecord:
     """Every number that the plan had. Whether a range was right is said once the job is over."""
     plan = run.plan
+    lines = [
+        _speed(run, is_over),
+        _memory(run),
+        _wait(run),
+        _gpu_hours(run, is_over),
+        *_money(run, is_over),
+    ]
+    if run.actual.wait_ms is None and not is_over:
+        # What it did is not unknown: it did nothing yet.
+        lines = [one.model_copy(update={"actual": _NOT_STARTED}) for one in lines]
     return models.PlanRecord(
         text=(f"{plan.layout} on {plan.gpus} × {plan.gpu_kind} of {plan.pool}, grade {plan.grade}"),
         grade=plan.grade,
         made_ms=plan.made_ms,
         notes=list(_notes(run)),
-        lines=[
-            _speed(run, is_over),
-            _memory(run),
-            _wait(run),
-            _gpu_hours(run, is_over),
-            *_money(run, is_over),
-        ],
+        lines=lines,
         is_over=is_over,
     )
 
@@ -46,9 +50,12 @@ def _notes(run: PlannedRun) -> Iterator[str]:
         yield (
             f"The GPUs are simulated: what was said is of real {plan.gpu_kind} cards, what came is not."
         )
-    if actual.gpus and not run.followed:
+    if actual.wait_ms is not None and not run.followed:
+        # A share is no whole GPU.
+        ran_on = f"{actual.gpus} GPUs" if actual.gpus > 1 else "1 GPU"
+        ran_on = ran_on if actual.gpus else "less than a GPU"
         yield (
-            f"It ran on {actual.gpus} GPUs of {actual.pool}, not on the {plan.gpus} of {plan.pool} that the"
+            f"It ran on {ran_on} of {actual.pool}, not on the {plan.gpus} of {plan.pool} that the"
             " plan is for: its speed does not judge the plan."
         )
     if actual.ran_out:
@@ -82,7 +89,7 @@ def _wait(run: PlannedRun) -> models.JudgedLine:
     said, waited = run.plan.wait_s, run.actual.wait_ms
     predicted = _NOT_KNOWN if said is None else _length(said)
     if waited is None:
-        return _line("Wait", predicted, "not started yet")
+        return _line("Wait", predicted, _NOT_STARTED)
     return _line("Wait", predicted, _minutes(waited), right=wait_right(run))
 
 

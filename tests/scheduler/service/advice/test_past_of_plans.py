@@ -145,6 +145,25 @@ def test_a_job_that_is_not_over_is_compared_so_far_and_nothing_is_called_right(
     assert said["GPU-hours"][1:] == ("not measured yet (each minute is, once it is over)", None)
 
 
+def test_a_job_that_waits_has_done_nothing_yet_whatever_its_plan_said(
+    world: ServiceWorld,
+) -> None:
+    plan = plans(world)[0]
+    ids = []
+    for _ in range(2):
+        request = a_request(role={"milli_gpu": 4000}, plan=plan.id)
+        ids.append(jobs.submit(world.service, world.principal("ann"), request, key=None).id)
+        world.pass_time(1000)
+    assert {line[1] for line in lines(world, ids[1]).values()} == {"not started yet"}
+
+
+def test_a_share_of_a_gpu_does_not_judge_a_plan_for_whole_ones(world: ServiceWorld) -> None:
+    job_id = run(world, plans(world)[0], milli_gpu=500)
+    judge(world)
+    found = past.job_plan(world.service, world.principal("ann"), job_id)
+    assert any(one.startswith("It ran on less than a GPU of gpu, not on") for one in found.notes)
+
+
 def test_a_job_without_a_plan_says_so(world: ServiceWorld) -> None:
     job_id = jobs.submit(world.service, world.principal("ann"), a_request(), key=None).id
     found = past.job_plan(world.service, world.principal("ann"), job_id)
