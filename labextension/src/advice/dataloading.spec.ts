@@ -90,7 +90,7 @@ it('words what is beside in the language of the page, and what is new as it came
     { kind: 'newer', values: [], text: 'Of a newer scheduler.' }
   ];
   const said = dataView({ ...BOUND, hints }, true, msg)?.hints ?? [];
-  expect(said[0]).toContain('has 2 cores, and would need 3');
+  expect(said[0]).toContain('has 2 of the 3 cores');
   expect(said[1]).toContain('its node has no more');
   expect(said[2]).toContain('takes 4.7 GiB once it is loaded');
   expect(said[3]).toContain('lie on nfs4');

@@ -118,13 +118,13 @@ function hintText(hint: ILoadingHint, msg: Messages): string {
   switch (hint.kind) {
     case 'cores':
       return trans.__(
-        'Its loader has %1 cores, and would need %2 to keep up: ask for more.',
+        'Its loader has %1 of the %2 cores that it would need to keep up: ask for more.',
         first,
         second
       );
     case 'node':
       return trans.__(
-        'Its loader has %1 cores, fewer than it asks for, and would need %2 to keep up: its node has no more.',
+        'Its loader has %1 of the %2 cores that it would need to keep up, fewer than the job asks for: its node has no more.',
         first,
         second
       );

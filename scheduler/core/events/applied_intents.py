@@ -122,6 +122,7 @@ def submit(cycle: CycleState, intent: Intent, action: Submit) -> WorkloadId:
         submitted_ms=intent.at_ms,
         since_ms=cycle.now_ms,
         checkpoint=_taken_over(cycle, action, intent.by),
+        loader=action.loader,
     )
     if is_lease(workload):
         lease = replace(workload, state=State.WAITING)

@@ -33,6 +33,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.data_loading import LoaderChoice
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +48,8 @@ class Submit:
     redeem: bool = False
     #: What ``spec.resume_from`` had saved when this was asked: a job long over is known no more.
     checkpoint: Checkpoint | None = None
+    #: Of the job that it is another run of, as somebody chose it there.
+    loader: LoaderChoice | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

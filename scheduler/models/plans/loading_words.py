@@ -11,8 +11,9 @@ _UNKNOWN = (
     " in scripts that call training.current() or use a callback; run.batches(loader) times any other."
 )
 _HINTS = {
-    "cores": "Its loader has {0} cores, and would need {1} to keep up: ask for more (--cpu).",
-    "node": "Its loader has {0} cores, fewer than it asks for, and would need {1} to keep up: its node has no more.",
+    "cores": "Its loader has {0} of the {1} cores that it would need to keep up: ask for more (--cpu-milli).",
+    "node": "Its loader has {0} of the {1} cores that it would need to keep up, fewer than the job asks for: its"
+    " node has no more.",
     "stream": "Its data is a stream: more workers would each read all of it, unless it shares itself out.",
     "loader": "Its loader is not torch's, so it has to be told in the script to load ahead.",
     "cache": "All of its data takes {0} GiB once it is loaded, and each worker of the job has {1} GiB of memory:"

@@ -21,6 +21,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.data_loading import LoaderChoice
 from gpucommons.scheduler.errors import InvalidTransition, Misconfigured, UnknownWorkload
 from gpucommons.scheduler.intake import Found, job_spec, resized_spec
 from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL
@@ -117,13 +118,14 @@ def checked_in_time(
     return checked_spec(service, principal, request, read)
 
 
-def submitted(
+def submitted(  # noqa: PLR0913 - one submit, in parts
     service: Service,
     principal: Principal,
     spec_of: Callable[[], Spec],
     *,
     request: object,
     key: str | None,
+    loader: LoaderChoice | None = None,
 ) -> models.JobView:
     """Store what ``spec_of`` checks, unless this key has stored it already.
 
@@ -135,7 +137,7 @@ def submitted(
         spec = spec_of()
         new = WorkloadId(next(service.new_ids))
         saved = _saved(service, spec.resume_from)
-        action = Submit(workload_id=new, spec=spec, checkpoint=saved)
+        action = Submit(workload_id=new, spec=spec, checkpoint=saved, loader=loader)
         admit = within_the_caps(service, spec)
         intent = service.ask(principal, action, key=key, request=request, admit=admit)
     first = intent.action

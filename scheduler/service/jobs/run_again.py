@@ -48,6 +48,7 @@ def again(
         lambda: _checked(service, principal, request, found.spec.name, Repeated()),
         request=("again", found.workload_id, *(("from here",) if from_here else ())),
         key=key,
+        loader=found.loader,
     )
 
 

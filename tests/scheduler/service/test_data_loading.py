@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.model.types import UserName, WorkloadId
 from gpucommons.scheduler.errors import Forbidden, InvalidTransition
 from gpucommons.scheduler.principal import Principal, PrincipalKind
 from gpucommons.scheduler.service.data_loading import choose_loader, data_advice
-from gpucommons.scheduler.service.jobs import attempts, jobs
+from gpucommons.scheduler.service.jobs import attempts, jobs, run_again
 
 LOADING: dict[str, Any] = {
     "batches": 200,
@@ -96,6 +96,16 @@ def test_a_choice_holds_from_the_next_attempt_on_and_is_stored(world: ServiceWor
     assert stored.attempts[-1].loading is not None
     done(choose_loader(world.service, world.principal("ann"), job.id, models.LoaderSettings()))
     assert asked(world, job).chosen is None
+
+
+def test_another_run_of_the_same_keeps_what_was_chosen(world: ServiceWorld) -> None:
+    job, ann = running(world), world.principal("ann")
+    done(choose_loader(world.service, ann, job.id, models.LoaderSettings(workers=3)))
+    again = run_again.again(world.service, ann, job.id, key=None)
+    world.pass_time(1000)
+    chosen = asked(world, again).chosen
+    assert chosen is not None
+    assert (chosen.workers, chosen.by) == (3, "ann")
 
 
 def test_only_who_may_steer_it_chooses_and_only_while_it_is_not_over(world: ServiceWorld) -> None:

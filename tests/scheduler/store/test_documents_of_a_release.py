@@ -40,7 +40,7 @@ STORED = (
 #: In its parts, and as a table of counts.
 IN_ANOTHER_FORM = (Cluster, LearnedDemand)
 #: By the newest number of the tables: the fields that documents have there.
-FIELDS_OF = ("0019", "8ed9d36a192be8ee")
+FIELDS_OF = ("0019", "24a8289b734051a2")
 
 
 def stored_types() -> Iterator[type]:
