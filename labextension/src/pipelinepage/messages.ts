@@ -49,11 +49,12 @@ export function pipelineMessages(msg: Messages) {
     },
 
     takesAlong(folder: string, count: number, size: string): string {
+      const place = folder || trans.__('this server’s folder');
       return trans._n(
         'Goes along: %1 file of %2, %3.',
         'Goes along: %1 files of %2, %3.',
         count,
-        folder || trans.__('this server’s folder'),
+        place,
         size
       );
     },
