@@ -11,6 +11,7 @@ from gpucommons.scheduler.advisor.data_loading import (
 from gpucommons.scheduler.core.model.intents import ChooseLoader
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Attempt, Millis, Workload
+from gpucommons.scheduler.models.plans.loading import MOST_LOADERS
 from gpucommons.scheduler.models.plans.loading_words import advice_text, hint_text
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
@@ -82,7 +83,10 @@ def _view(workload: Workload, attempt: Attempt | None, advice: LoadingAdvice) ->
         return view
     advised = None
     if advice.workers is not None and advice.prefetch is not None:
-        advised = models.LoaderSettings(workers=advice.workers, prefetch=advice.prefetch)
+        # Reports of an earlier release may say more than can be chosen.
+        advised = models.LoaderSettings(
+            workers=min(advice.workers, MOST_LOADERS), prefetch=min(advice.prefetch, MOST_LOADERS)
+        )
     return view.model_copy(
         update={
             "attempt": attempt.number,

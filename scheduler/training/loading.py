@@ -8,6 +8,7 @@ job's page is set on each loader before its first batch, and on no other way.
 from __future__ import annotations
 
 import os
+import re
 import statistics
 import sys
 import time
@@ -26,7 +27,11 @@ LEAST, WINDOW = 20, 256
 _UNUSUAL = 10
 #: Of a batch: less than this part of it is no wait that anybody would see.
 _LATE = 0.02
-_MOST_PARTS = 10_000
+_MOST_PARTS, _DEEPEST = 10_000, 16
+#: As many as can be chosen; more are not told.
+_MOST_CHOSEN = 1024
+#: A script that makes a loader for each epoch does not fill memory with those of the past.
+_MOST_CLOCKS = 64
 _PICKLED = (AttributeError, TypeError, RuntimeError, OSError, EOFError)
 _Batch = TypeVar("_Batch")
 
@@ -54,7 +59,7 @@ class LoaderClock:
         return {
             **self.about,
             "batches": len(kept),
-            "batch_us": round(statistics.fmean(batch for batch, _ in kept)),
+            "batch_us": max(1, round(statistics.fmean(batch for batch, _ in kept))),
             "wait_us": round(statistics.fmean(wait for _, wait in kept)),
             "late_percent": round(100 * late / len(kept)),
         }
@@ -78,13 +83,17 @@ class Loading:
 
     def report(self) -> dict[str, Any] | None:
         """What was measured of the training's loader; None while that is too little."""
-        found = max(self._clocks, key=lambda one: one.spent_us, default=None)
+        found = max(self._clocks, key=_spent, default=None)
         return None if found is None else found.report()
 
     def clock(self, about: Mapping[str, Any]) -> LoaderClock:
         """For one more loader."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
         shared = {"processes": self._processes, **({"cores": cores} if cores else {})}
+        if len(self._clocks) >= _MOST_CLOCKS:
+            best = max(self._clocks, key=_spent)
+            newest = [one for one in self._clocks if one is not best][2 - _MOST_CLOCKS :]
+            self._clocks = [best, *newest]
         self._clocks.append(LoaderClock({**shared, **about}))
         return self._clocks[-1]
 
@@ -129,14 +138,14 @@ class Loading:
             if not hasattr(this, "_gpucommons_clock"):
                 before = (this.num_workers, this.prefetch_factor)
                 self._choose(this)
-                this._gpucommons_clock = self.clock(_about(this))
+                this._gpucommons_clock = self.clock(_quietly(_about, this))
                 try:
                     return self._begun(begin(this), this)
                 except _PICKLED as error:
                     if (this.num_workers, this.prefetch_factor) == before:
                         raise
                     this.num_workers, this.prefetch_factor = before
-                    this._gpucommons_clock.about.update(_about(this))
+                    this._gpucommons_clock.about.update(_quietly(_about, this))
                     _say(f"its data loader does not start with chosen workers ({error}): as before")
             return self._begun(begin(this), this)
 
@@ -149,7 +158,8 @@ class Loading:
             batch = fetch(this)
             got_us = self._now_us()
             if is_first:
-                clock.about.update(_sample_bytes(batch, clock.about.get("batch_samples")))
+                size = clock.about.get("batch_samples")
+                clock.about.update(_quietly(_sample_bytes, batch, size))
             else:
                 clock.took(batch_us=got_us - this._gpucommons_got_us, wait_us=got_us - begun_us)
             this._gpucommons_got_us = got_us
@@ -172,6 +182,10 @@ class Loading:
             loader.prefetch_factor = None
 
 
+def _spent(clock: LoaderClock) -> int:
+    return clock.spent_us
+
+
 def _number(environ: Mapping[str, str], name: str) -> int | None:
     text = environ.get(name, "")
     return int(text) if text.isdecimal() else None
@@ -183,27 +197,34 @@ def _is_stream(loader: Any) -> bool:
 
 
 def _about(loader: Any) -> dict[str, Any]:
-    """What a loader says of itself."""
-    found: dict[str, Any] = {"workers": loader.num_workers, "stream": _is_stream(loader)}
+    """What a loader says of itself: numbers of any kind, numpy's too."""
+    found: dict[str, Any] = {
+        "workers": _counted(loader.num_workers),
+        "stream": _is_stream(loader),
+    }
     if loader.batch_size:
-        found["batch_samples"] = loader.batch_size
+        found["batch_samples"] = int(loader.batch_size)
     if loader.num_workers > 0 and loader.prefetch_factor:
-        found["prefetch"] = loader.prefetch_factor
+        found["prefetch"] = _counted(loader.prefetch_factor)
     with suppress(TypeError):  # a stream may have no end
         found["samples"] = len(loader.dataset)
-    system = file_system_of(_folder_of(loader.dataset))
+    system = re.sub(r"[^\w.-]", "_", file_system_of(_folder_of(loader.dataset)))
     return found | ({"file_system": system} if system else {})
+
+
+def _counted(number: Any) -> int:
+    return min(int(number), _MOST_CHOSEN)
 
 
 def _known_of(iterator: Any) -> dict[str, Any]:
     workers = getattr(iterator, "_num_workers", None)
-    return {"workers": workers} if isinstance(workers, int) else {}
+    return {"workers": _counted(workers)} if isinstance(workers, int) else {}
 
 
 def _folder_of(dataset: Any) -> Path | None:
     """Where its files lie, if it says so as torchvision's and Hugging Face's data sets do."""
-    while hasattr(dataset, "dataset"):
-        dataset = dataset.dataset  # a part of another one
+    for _ in range(_DEEPEST):
+        dataset = getattr(dataset, "dataset", dataset)  # a part of another one
     root = getattr(dataset, "root", None)
     cached = getattr(dataset, "cache_files", None)
     if not isinstance(root, (str, Path)) and isinstance(cached, list) and cached:
@@ -234,8 +255,16 @@ def _sample_bytes(batch: Any, size: int | None) -> dict[str, int]:
         elif isinstance(one, (list, tuple)):
             left += one
         else:
-            total += getattr(one, "nbytes", 0)
+            total += int(getattr(one, "nbytes", 0))
     return {"sample_bytes": -(-total // size)} if size and total and not left else {}
+
+
+def _quietly(look: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """What is looked at never ends a training: a user's own class may raise anything."""
+    try:
+        return look(*arguments)
+    except Exception:  # noqa: BLE001 - see above
+        return {}
 
 
 def _say(text: str) -> None:

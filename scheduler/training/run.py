@@ -24,6 +24,8 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pydantic import ValidationError
+
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import SchedulerError, StaleAttempt, Unavailable
@@ -223,7 +225,7 @@ class Run:
         if self._scheduler is None or self.place.rank != 0:
             return
         finite = {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
-        loading = self._loading.report() if self._tells_loading else None
+        loading = _valid(self._loading.report()) if self._tells_loading else None
         more: dict[str, Any] = {} if loading is None else {"loading": loading}
         report = models.ProgressReport(step=step, total_steps=total_steps, metrics=finite, **more)
         try:
@@ -343,6 +345,14 @@ def _upload(api: Api, attempt_dir: Path, checkpoint: Path) -> str:
     to = f"{folder}.{time.time_ns() // 1_000_000}"
     upload(api, attempt_dir, folder, to=to)
     return to
+
+
+def _valid(measured: dict[str, Any] | None) -> models.LoadingReport | None:
+    """What was measured of any loader; nothing where it cannot be told: no script ends for it."""
+    try:
+        return None if measured is None else models.LoadingReport.model_validate(measured)
+    except ValidationError:
+        return None
 
 
 def _say(text: str) -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.intents import ChooseLoader
-from gpucommons.scheduler.core.model.types import Workload
+from gpucommons.scheduler.core.model.types import Millis, Workload
 from gpucommons.scheduler.data_loading import LoaderChoice
+
+#: So many changes in a row are in the history, then one in each span: who changes it without end fills it
+#: with nothing.
+IN_A_ROW, SPAN_MS = 12, 10_000
 
 
 def choose(cycle: CycleState, workload: Workload, action: ChooseLoader, by: str) -> None:
@@ -19,7 +23,12 @@ def choose(cycle: CycleState, workload: Workload, action: ChooseLoader, by: str)
         )
     if in_words(chosen) == in_words(before):
         return
-    cycle.put(evolve(workload, loader=chosen))
+    free_ms = max(workload.loader_told_ms, cycle.now_ms)
+    is_told = free_ms < cycle.now_ms + IN_A_ROW * SPAN_MS
+    told_ms = Millis(free_ms + SPAN_MS) if is_told else workload.loader_told_ms
+    cycle.put(evolve(workload, loader=chosen, loader_told_ms=told_ms))
+    if not is_told:
+        return
     text = f"{workload.spec.name} loads its data with {in_words(chosen)} from its next attempt on, by {by}."
     data = {"old": in_words(before), "new": in_words(chosen)}
     cycle.tell("loader", text, workload, by=by, data=data)

@@ -382,11 +382,11 @@ class Workload:
     resized: Resized | None = None  #: None, or ``spec`` has the size that is asked for now.
     #: Not empty while only some of the pools that it was submitted for, all these, can wake what is saved.
     submitted_pools: tuple[PoolName, ...] = ()
-    #: Of a lease: what its server said that it kept; None = nothing, or nothing any more.
-    kept: KeptKernels | None = None
+    kept: KeptKernels | None = None  #: Of a lease: what its server said that it still keeps.
     drill: Drill | None = None  #: What its last stop has shown, or is to show.
     parked: Parked | None = None  #: Of a lease, also while it waits to have its GPU back.
     loader: LoaderChoice | None = None  #: From its next attempt on; None = as its script says.
+    loader_told_ms: Millis = Millis(0)  #: Up to here its history has its share of such choices.
 
     @property
     def current(self) -> Attempt | None:

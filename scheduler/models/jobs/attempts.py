@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from gpucommons.scheduler.models.fields import Model, RelativePath, Sha256, View
+from gpucommons.scheduler.models.plans.loading import MOST_LOADERS
 
 #: Finite numbers only: JSON has no others. The length is no part of the pattern: that would be compiled for
 #: milliseconds, in each model anew.
@@ -163,9 +164,9 @@ class LoadingReport(Model):
     batch_us: int = Field(strict=True, ge=1, le=2**53)
     wait_us: int = Field(strict=True, ge=0, le=2**53)
     late_percent: int = Field(default=0, strict=True, ge=0, le=100)
-    workers: int | None = Field(default=None, strict=True, ge=0, le=10_000)
+    workers: int | None = Field(default=None, strict=True, ge=0, le=MOST_LOADERS)
     #: Batches that each worker has ready.
-    prefetch: int | None = Field(default=None, strict=True, ge=1, le=10_000)
+    prefetch: int | None = Field(default=None, strict=True, ge=1, le=MOST_LOADERS)
     cores: int | None = Field(default=None, strict=True, ge=1, le=100_000)
     #: That train on the same machine, each with a loader of its own.
     processes: int = Field(default=1, strict=True, ge=1, le=10_000)

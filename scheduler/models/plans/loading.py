@@ -8,14 +8,17 @@ from pydantic import Field
 
 from gpucommons.scheduler.models.fields import Model, View
 
+#: Also of what was measured: nothing is advised that cannot be chosen.
+MOST_LOADERS = 1024
+
 
 class LoaderSettings(Model):
     """How torch's loaders of a job are set before their first batch, from its next attempt on."""
 
     #: Processes that load, for each training process; 0 = none, None = as the script says again.
-    workers: int | None = Field(default=None, strict=True, ge=0, le=1024)
+    workers: int | None = Field(default=None, strict=True, ge=0, le=MOST_LOADERS)
     #: Batches that each of them has ready.
-    prefetch: int = Field(default=2, strict=True, ge=1, le=1024)
+    prefetch: int = Field(default=2, strict=True, ge=1, le=MOST_LOADERS)
 
 
 class LoaderChoiceView(View):

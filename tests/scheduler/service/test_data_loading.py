@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,12 +121,29 @@ def test_only_who_may_steer_it_chooses_and_only_while_it_is_not_over(world: Serv
         choose_loader(world.service, ann, job.id, wanted)
 
 
+def test_nothing_is_advised_that_cannot_be_chosen_also_after_an_older_report(
+    world: ServiceWorld,
+) -> None:
+    job = running(world)
+    tell(world, job, workers=1024, late_percent=10)
+    workload = world.loop.cluster.workloads[WorkloadId(job.id)]
+    told = workload.attempts[-1]
+    assert told.loading is not None
+    older = replace(told, loading=replace(told.loading, workers=9000))
+    world.loop.cluster.workloads[workload.workload_id] = replace(workload, attempts=(older,))  # type: ignore[index]
+    advised = asked(world, job).advised
+    assert advised is not None
+    assert (advised.workers, advised.prefetch) == (1024, 4)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         {"wait_us": 160_001},
         {"batch_us": 0},
         {"workers": -1},
+        {"workers": 1025},
+        {"prefetch": 1025},
         {"batch_us": float("nan")},
         {"file_system": "a b"},
         {"late_percent": 101},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -10,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from gpucommons.scheduler.training.loading import Loading, file_system_of
+from gpucommons.scheduler import models
+from gpucommons.scheduler.training import loading as looked_at
+from gpucommons.scheduler.training.loading import LEAST, Loading, file_system_of
 
 COMPUTE_US, WAIT_US = 40_000, 60_000
 
@@ -64,7 +68,7 @@ def torch(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Any:
             clock.us += WAIT_US if self._num_yielded else 10 * WAIT_US
             self._left -= 1
             self._num_yielded += 1
-            return {"x": [Batch()], "y": (3,)}
+            return {"x": [module.Batch()], "y": (3,)}
 
     class DataLoader:
         def __init__(self, dataset: Any, batches: int = 30, num_workers: int = 0) -> None:
@@ -78,6 +82,7 @@ def torch(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Any:
                 raise TypeError(message)
             return _BaseDataLoaderIter(self)
 
+    module.Batch = Batch  # type: ignore[attr-defined]
     module.DataLoader, module._BaseDataLoaderIter = DataLoader, _BaseDataLoaderIter  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
     monkeypatch.setitem(sys.modules, "torch.utils.data.dataloader", module)
@@ -207,3 +212,72 @@ def test_the_file_system_of_data_is_that_of_the_nearest_mount(tmp_path: Path) ->
     assert file_system_of(Path("/data/digits"), mounts) == "nfs4"
     assert file_system_of(Path("/database"), mounts) == "ext4"
     assert file_system_of(None, mounts) == file_system_of(Path("/"), tmp_path / "none") == ""
+
+
+class Number:
+    """As little of numpy as is needed: a number that is no int of Python's."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __int__(self) -> int:
+        return self.value
+
+    def __gt__(self, other: int) -> bool:
+        return self.value > other
+
+
+def test_numbers_of_another_kind_and_out_of_bounds_are_told_as_such_that_are_taken(
+    torch: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looked_at, "file_system_of", lambda _folder: "fuse.my+fs")
+    found = loading(clock)
+    loader = torch.DataLoader(Data(), num_workers=1)
+    loader.num_workers, loader.prefetch_factor, loader.batch_size = Number(4), 20_000, True
+    trained(iter(loader), clock)
+    told = models.LoadingReport.model_validate(found.report())
+    assert (told.workers, told.prefetch, told.batch_samples) == (4, 1024, 1)
+    assert told.file_system == "fuse.my_fs"
+
+
+def test_batches_that_take_no_time_are_told_as_the_least_there_is() -> None:
+    found = Loading({}, now_us=lambda: 0)
+    assert list(found.timed(range(30))) == list(range(30))
+    assert models.LoadingReport.model_validate(found.report()).batch_us == 1
+
+
+class Sized:
+    """What a user's own class may be."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def dataset(self) -> Sized:
+        return self
+
+    def nbytes(self) -> int:
+        return 16
+
+
+def test_a_batch_and_a_data_set_may_be_anything(torch: Any, clock: Clock) -> None:
+    torch.Batch = Sized
+    found = loading(clock)
+    trained(iter(torch.DataLoader(Sized())), clock)
+    told = found.report()
+    assert told is not None
+    assert told["batches"] == 29
+    assert "sample_bytes" not in told
+
+
+def test_loaders_of_the_past_are_forgotten_but_the_one_that_counts(clock: Clock) -> None:
+    found = Loading({}, now_us=clock)
+    trainings = found.clock({"workers": 7})
+    for _ in range(LEAST):
+        trainings.took(batch_us=100, wait_us=0)
+    past = [weakref.ref(found.clock({})) for _ in range(1000)]
+    gc.collect()
+    assert sum(one() is not None for one in past) < 70
+    told = found.report()
+    assert told is not None
+    assert told["workers"] == 7

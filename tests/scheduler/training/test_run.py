@@ -16,6 +16,7 @@ import pytest
 
 from gpucommons.scheduler.client import SchedulerClient
 from gpucommons.scheduler.errors import StaleAttempt
+from gpucommons.scheduler.training.loading import LEAST, Loading
 from gpucommons.scheduler.training.run import STOPPED, Place, Run
 
 Answer = Callable[[httpx.Request], httpx.Response]
@@ -260,3 +261,20 @@ def test_a_run_of_another_size_says_what_keeps_the_global_batch() -> None:
     assert (run.micro_steps, run.batch(30), run.batch(1)) == (2, 20, 1)
     rigid = Run(Place.from_environment({}), None)
     assert (rigid.micro_steps, rigid.batch(30)) == (1, 30)
+
+
+def test_what_cannot_be_told_of_its_loader_is_left_out_and_ends_nothing(tmp_path: Path) -> None:
+    plain, seen = a_run(tmp_path, fine)
+    loading = Loading({})
+    clock = loading.clock({"workers": -1})
+    for _ in range(LEAST):
+        clock.took(batch_us=100, wait_us=0)
+    run = Run(plain.place, plain._scheduler, loading=loading)
+
+    run.report(step=1, loss=0.5)
+    clock.about["workers"] = 1
+    run.report(step=2, loss=0.5)
+
+    first, second = (json.loads(one.content) for one in seen)
+    assert (first["step"], first.get("loading"), first["metrics"]) == (1, None, {"loss": 0.5})
+    assert second["loading"]["workers"] == 1

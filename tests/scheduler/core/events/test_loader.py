@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from builders import World, a_job, a_node, a_team
 
+from gpucommons.scheduler.core.events.loader import IN_A_ROW, SPAN_MS
 from gpucommons.scheduler.core.model.intents import ChooseLoader, Pause, Resume
 from gpucommons.scheduler.core.model.state import ProgressReported
 from gpucommons.scheduler.core.model.types import Progress, WorkloadId
@@ -31,6 +32,22 @@ def test_a_choice_is_told_with_what_was_before_and_only_where_it_changes_somethi
     assert told[0].by == "ann"
     assert told[0].text.startswith("digits-1 loads its data with 4 workers")
     assert world.get(job).loader is None
+
+
+def test_who_changes_it_without_end_does_not_fill_the_history(world: World) -> None:
+    job = world.run(a_job("digits-1", 1000))
+
+    def told_of(changes: int) -> int:
+        before = len(world.events)
+        for number in range(changes):
+            world.ask(ChooseLoader(workload_id=job, workers=(number + 1) % 2 or None))
+        return sum(event.kind == "loader" for event in world.events[before:])
+
+    assert told_of(IN_A_ROW - 1) == IN_A_ROW - 1, "who tries a few is on record with each"
+    assert told_of(201) == 1
+    assert world.get(job).loader is not None, "the choice itself counts, told or not"
+    world.wait(3 * SPAN_MS)
+    assert told_of(20) == 3
 
 
 def test_it_outlives_a_pause_and_what_is_over_takes_none(world: World) -> None:
