@@ -24,9 +24,11 @@ def listen_tcp(port: int, host: str = "127.0.0.1") -> socket.socket:
 
 
 def hold_tcp(port: int, host: str) -> socket.socket:
-    """Keep a port of an IPv4 address for a server that is yet to listen at it: until this is closed nobody is given it.
+    """Keep a port of an IPv4 address for a server that is yet to listen at it.
 
-    On Linux a server that may reuse its address, as nearly all do, listens beside this.
+    Until this is closed the system gives it to nobody who asks for any port. On Linux a server that may reuse
+    its address, as nearly all do, listens beside this; so may another account that asks for this very port on
+    purpose, and since Linux 6.8 can see that it is held. Who must be kept out needs a network of its own.
 
     Raises
     ------

@@ -86,7 +86,7 @@ class HibernatingProvisioner(LocalProvisioner):
         return done
 
     def _choose_ports(self) -> None:
-        """A new kernel's ports, which nobody else is given before it listens, seconds later.
+        """A new kernel's ports, which nobody else is given by chance before it listens, seconds later.
 
         Jupyter lets them go at once; a kernel that finds one taken ends, and is started with the same
         again and again until it is given up. One that cannot listen beside us can at its second start.

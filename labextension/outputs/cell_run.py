@@ -6,6 +6,7 @@ bar has overwritten is dropped, and of too much the newest is kept and the rest 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ MOST_BYTES = 4 << 20
 #: Text is joined up to here: joining more would cost more with each line.
 _MOST_JOINED = 64 << 10
 #: Ids of messages by which a page knows what it has heard itself meanwhile.
-MOST_RECENT = 512
+MOST_RECENT, _LONGEST_ID = 512, 256
 LEFT_OUT = "[… what it printed before is too much to be kept …]\n"
 
 _SHOWN = frozenset({"stream", "display_data", "execute_result", "error", "update_display_data"})
@@ -52,7 +53,7 @@ class CellRun(BaseModel):
     def take(self, header: Mapping[str, Any], content: Mapping[str, Any], metadata: Any) -> None:
         """A message of the kernel's that belongs to this run."""
         kind = header["msg_type"]
-        self.recent = [*self.recent[1 - MOST_RECENT :], header["msg_id"]]
+        self.recent = [*self.recent[1 - MOST_RECENT :], header["msg_id"][:_LONGEST_ID]]
         if kind == "status":
             if content.get("execution_state") == "idle":
                 self.state = "done"
@@ -100,14 +101,14 @@ class CellRun(BaseModel):
 
     def _shorten(self) -> None:
         """Keep the newest half, and say so."""
-        said, room = _said(self.messages[0]["header"]), MOST_BYTES // 2
+        room = MOST_BYTES // 2
         kept: list[Message] = []
         for message in reversed(self.messages):
             room -= _size(message)
             if room < 0:
                 break
             kept.append(message)
-        self.messages = [said, *kept[::-1]]
+        self.messages = [_said(), *kept[::-1]]
         self.bytes = sum(map(_size, self.messages))
 
 
@@ -150,19 +151,18 @@ def _is_of_stream(message: Message, name: str) -> bool:
     return is_stream and len(content["text"]) < _MOST_JOINED
 
 
-def _said(header: Message) -> Message:
+def _said() -> Message:
     return {
-        "header": {**header, "msg_type": "stream"},
+        "header": {"msg_type": "stream"},
         "content": {"name": "stderr", "text": LEFT_OUT},
         "metadata": {},
     }
 
 
 def _size(message: Message) -> int:
-    content = message["content"]
+    """All of it as it is written: a kernel may put anything anywhere. Text of a stream is counted as it grows."""
+    content, text = message["content"], ""
     if message["header"]["msg_type"] == "stream":
-        return len(content["text"]) + _OVERHEAD
-    if message["header"]["msg_type"] == "error":
-        return sum(map(len, content.get("traceback", ()))) + _OVERHEAD
-    shown = sum(len(str(one)) for one in content.get("data", {}).values())
-    return shown + len(str(content.get("metadata", ""))) + _OVERHEAD
+        text, content = content["text"], {**content, "text": ""}
+    rest = json.dumps({**message, "content": content}, ensure_ascii=False)
+    return len(text) + len(rest) + _OVERHEAD

@@ -6,12 +6,14 @@ or when its cell is run anew.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from gpucommons.labextension.hibernation.kept import write_private
 from gpucommons.labextension.outputs.cell_run import CellRun
@@ -109,11 +111,10 @@ class CellRuns:
         OSError
             When the disk refuses.
         """
+        if self._runs or self._path.exists():
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_private(self._path, _written(_File(runs=list(self))))
         self.is_dirty = False
-        if not self._runs and not self._path.exists():
-            return
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_private(self._path, _File(runs=list(self)).model_dump_json())
 
     def _make_room(self) -> None:
         while len(self._runs) > 1 and (
@@ -121,3 +122,12 @@ class CellRuns:
             or sum(one.bytes + len(one.code) for one in self) > MOST_BYTES
         ):
             del self._runs[next(iter(self._runs))]
+
+
+def _written(file: _File) -> str:
+    try:
+        return file.model_dump_json()
+    except PydanticSerializationError:
+        # Half a sign, which a kernel can say and no file can hold.
+        text = json.dumps(file.model_dump(), ensure_ascii=False)
+        return text.encode("utf-8", "replace").decode()

@@ -86,6 +86,7 @@ class Outputs:
     def __init__(self, server: Any, folder: Path) -> None:
         self._server = server
         self._heard: dict[str, _Heard] = {}
+        self._has_failed = False
         self.runs = CellRuns(folder, self._is_there, wall_clock_ms())
 
     def begin(self, settings: dict[str, Any]) -> bool:
@@ -177,8 +178,8 @@ class Outputs:
             await asyncio.sleep(pause_s(took_s))
             if self.runs.is_dirty:
                 begun = time.monotonic()
-                self._write()
-                took_s = time.monotonic() - begun
+                is_written = self._write()
+                took_s = time.monotonic() - begun if is_written else _MOST_PAUSE_S
 
     def stop(self, kept: set[str]) -> None:
         """With the server; cells of kernels that are kept go on later."""
@@ -192,11 +193,17 @@ class Outputs:
                 heard.stream.close()
         self._write()
 
-    def _write(self) -> None:
+    def _write(self) -> bool:
+        """Of failures in a row the first is in the log: a disk stays full for long."""
         try:
             self.runs.write()
         except OSError:
-            log.exception("outputs that no page has shown are not kept")
+            if not self._has_failed:
+                log.exception("outputs that no page has shown are not kept")
+            self._has_failed = True
+        else:
+            self._has_failed = False
+        return not self._has_failed
 
     def _listen(self, kernel_id: str) -> None:
         kernel = self._server.kernel_manager.get_kernel(kernel_id)

@@ -147,3 +147,35 @@ def test_what_a_picture_says_of_itself_takes_room_too(monkeypatch: pytest.Monkey
     for _ in range(10):
         tell(run, "display_data", data={}, metadata={"a": 5_000 * "b"})
     assert len(run.messages) < 5
+
+
+BIG = 100_000 * "b"
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "header", "metadata"),
+    [
+        ("display_data", {"data": {}}, {}, {"a": BIG}),
+        ("display_data", {"data": {}, "transient": {"display_id": BIG}}, {}, {}),
+        ("display_data", {"data": {}}, {"username": BIG}, {}),
+        ("display_data", {"data": {}}, {"msg_id": BIG}, {}),
+        ("stream", {"name": BIG, "text": "a"}, {}, {}),
+        ("error", {"ename": "E", "evalue": BIG, "traceback": []}, {}, {}),
+    ],
+)
+def test_whatever_part_of_a_message_is_big_it_counts(
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    content: dict[str, Any],
+    header: dict[str, Any],
+    metadata: dict[str, Any],
+) -> None:
+    monkeypatch.setattr(cell_run, "MOST_BYTES", 300_000)
+    run = a_run()
+    for number in range(20):
+        # A stream of the same name would be joined.
+        told = content | ({"name": f"{number}{BIG}"} if kind == "stream" else {})
+        run.take({"msg_type": kind, "msg_id": f"m{number}"} | header, told, metadata)
+    assert run.bytes <= 300_000
+    assert len(run.model_dump_json()) < 310_000
+    assert shown(run)[0] == LEFT_OUT

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -125,3 +126,31 @@ def test_cells_that_print_nothing_make_room_too(
     for name in "abc":
         runs.begin(a_run(id=name, cell_id=name, code=400 * "x"))
     assert ids(runs) == ["b", "c"]
+
+
+def test_what_the_disk_refused_is_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = CellRuns(tmp_path, Pages(), 0)
+    runs.begin(a_run())
+
+    def full(*_: object) -> None:
+        raise OSError(errno.EDQUOT, "quota")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cell_runs, "write_private", full)
+        with pytest.raises(OSError, match="quota"):
+            runs.write()
+    assert runs.is_dirty
+    runs.write()
+    assert not runs.is_dirty
+    assert ids(CellRuns(tmp_path, Pages(), 0)) == ["r"]
+
+
+def test_half_a_sign_costs_no_more_than_itself(tmp_path: Path) -> None:
+    runs = CellRuns(tmp_path, Pages(), 0)
+    runs.begin(a_run())
+    say(runs, "r", "a\ud800b")
+    runs.write()
+    [run] = CellRuns(tmp_path, Pages(), 0)
+    assert [one["content"]["text"] for one in run.messages] == ["a?b"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import json
 import logging
 from collections.abc import Callable
@@ -158,3 +160,27 @@ def test_a_new_connection_to_a_kernel_has_heard_no_mark_yet(heard: _Heard) -> No
 @pytest.mark.parametrize(("took_s", "expected"), [(0.0, 1.0), (0.03, 3.0), (2.0, 15.0)])
 def test_what_is_much_to_write_is_written_less_often(took_s: float, expected: float) -> None:
     assert pause_s(took_s) == expected
+
+
+async def test_a_disk_that_stays_full_is_in_the_log_once_and_tried_seldom(
+    heard: _Heard, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pauses: list[float] = []
+    full = {1, 2, 3, 5}
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) > len("123456"):
+            raise asyncio.CancelledError
+
+    def write() -> None:
+        if len(pauses) in full:
+            raise OSError(errno.EDQUOT, "quota")
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setattr(heard.outputs.runs, "write", write)
+    heard.outputs.runs.is_dirty = True
+    with pytest.raises(asyncio.CancelledError):
+        await heard.outputs.run()
+    assert pauses == [1, 15, 15, 15, 1, 15, 1]
+    assert len(caplog.records) == 2, "of each row of failures the first"
