@@ -77,6 +77,7 @@ SENT: dict[str, type[BaseModel]] = {
     "ISweepList": models.SweepList,
     "ITeam": models.TeamView,
     "ITeamUse": models.TeamUseView,
+    "ITightness": models.TightnessView,
     "ITogether": models.TogetherView,
     "ITogetherJob": models.TogetherJob,
     "ITogetherPool": models.TogetherPool,
