@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from jupyter_server.auth.decorator import authorized
@@ -26,7 +26,7 @@ from gpucommons.scheduler.client.snapshot import MAX_SNAPSHOT_BYTES
 from gpucommons.scheduler.client.submission import LOCK_FILE
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.models import Model, Name, PipelineView, StepRequest, View
-from gpucommons.scheduler.models.text.job_summary import what_runs
+from gpucommons.scheduler.models.text.job_summary import all_that_runs
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -42,13 +42,22 @@ class StepPreview(View):
     """A step of the file."""
 
     name: str
-    #: Its size and command, in a few words.
-    what: str
+    #: Size and command of each of its roles, whole: whoever looks agrees to them.
+    runs: list[str]
     #: How many combinations of values it runs with.
     copies: int
     after: dict[str, str]
     #: What it reads of other steps: ``clean/data.csv``.
     inputs: list[str]
+    #: Name, path or image; "" is the default.
+    environment: str
+    #: ``HF_TOKEN=hugging-face``: the variable, and the secret that it is told.
+    secrets: list[str]
+    #: ``EPOCHS=5``.
+    variables: list[str]
+    #: Below the owner's home.
+    links: list[str]
+    results_to: str | None
 
 
 class FolderPreview(View):
@@ -140,12 +149,18 @@ def _preview(path: str, root: Path, read: ReadPipeline) -> PipelinePreview:
 
 
 def _step(step: StepRequest) -> StepPreview:
+    job = step.job
     return StepPreview(
         name=step.name,
-        what=what_runs(step.job),
+        runs=all_that_runs(job),
         copies=step.combinations,
         after=dict(step.after),
         inputs=[f"{each.step}/{each.path}".removesuffix("/.") for each in step.inputs],
+        environment=job.environment,
+        secrets=[f"{name}={secret}" for name, secret in job.secrets.items()],
+        variables=[f"{name}={value}" for name, value in job.env.items()],
+        links=[str(PurePosixPath(job.links_from or "", each)) for each in job.links],
+        results_to=job.results_to,
     )
 
 

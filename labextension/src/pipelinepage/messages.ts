@@ -48,6 +48,26 @@ export function pipelineMessages(msg: Messages) {
       return trans.__('reads %1', inputs.join(', '));
     },
 
+    runsWith(environment: string): string {
+      return trans.__('runs with %1', environment);
+    },
+
+    isTold(secrets: readonly string[]): string {
+      return trans.__('is told the secrets %1', secrets.join(', '));
+    },
+
+    sets(variables: readonly string[]): string {
+      return trans.__('variables %1', variables.join(', '));
+    },
+
+    linksTo(links: readonly string[]): string {
+      return trans.__('links from your home %1', links.join(', '));
+    },
+
+    resultsTo(folder: string): string {
+      return trans.__('results come to %1', folder);
+    },
+
     takesAlong(folder: string, count: number, size: string): string {
       const place = folder || trans.__('this server’s folder');
       return trans._n(

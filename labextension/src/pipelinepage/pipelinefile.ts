@@ -12,25 +12,33 @@ const NAMED = 3;
 export interface IStepLine {
   /** `train × 2`. */
   name: string;
-  what: string;
+  /** Of each of its roles. */
+  runs: readonly string[];
   /** What it waits for, and what it reads. */
   needs: string;
+  /** What it runs with, and where its results come to. */
+  uses: string;
 }
 
-export function stepLine(
-  { name, what, copies, after, inputs }: IStepOfFile,
-  msg: PipelineMessages
-): IStepLine {
+export function stepLine(step: IStepOfFile, msg: PipelineMessages): IStepLine {
+  const { name, runs, copies, after, inputs } = step;
   const reads = new Set(inputs.map(each => each.split('/')[0]));
   const waits = Object.entries(after)
     .filter(([step, how]) => how !== 'ok' || !reads.has(step))
     .map(([step, how]) => msg.afterStep(step, how));
   return {
     name: copies > 1 ? `${name} × ${copies}` : name,
-    what,
+    runs,
     needs: [
       ...(waits.length > 0 ? [msg.after(waits)] : []),
       ...(inputs.length > 0 ? [msg.reads(inputs)] : [])
+    ].join(' · '),
+    uses: [
+      ...(step.environment !== '' ? [msg.runsWith(step.environment)] : []),
+      ...(step.secrets.length > 0 ? [msg.isTold(step.secrets)] : []),
+      ...(step.variables.length > 0 ? [msg.sets(step.variables)] : []),
+      ...(step.links.length > 0 ? [msg.linksTo(step.links)] : []),
+      ...(step.results_to ? [msg.resultsTo(step.results_to)] : [])
     ].join(' · ')
   };
 }

@@ -185,9 +185,17 @@ function StepTable(props: {
           <tr key={line.name}>
             <th scope="row">{line.name}</th>
             <td>
-              {line.what}
-              {line.needs === '' ? null : (
-                <div className="gc-Muted">{line.needs}</div>
+              {line.runs.map((each, index) => (
+                <div key={index} className="gc-PipelineFile-runs">
+                  {each}
+                </div>
+              ))}
+              {[line.needs, line.uses].map(each =>
+                each === '' ? null : (
+                  <div key={each} className="gc-Muted">
+                    {each}
+                  </div>
+                )
               )}
             </td>
           </tr>

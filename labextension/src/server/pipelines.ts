@@ -43,12 +43,22 @@ interface IPipelineList {
 /** A step of a file that did not run yet. */
 export interface IStepOfFile {
   name: string;
-  what: string;
+  /** Size and command of each of its roles, whole. */
+  runs: string[];
   /** How many combinations of values it runs with. */
   copies: number;
   after: Record<string, string>;
   /** `clean/data.csv`. */
   inputs: string[];
+  /** Name, path or image; "" is the default. */
+  environment: string;
+  /** `HF_TOKEN=hugging-face`. */
+  secrets: string[];
+  /** `EPOCHS=5`. */
+  variables: string[];
+  /** Below the owner's home. */
+  links: string[];
+  results_to: string | null;
 }
 
 /** A folder that goes along with steps. */

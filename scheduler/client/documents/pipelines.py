@@ -21,6 +21,10 @@ from gpucommons.scheduler.pipelines.order import check_combinations, names_in_or
 
 #: Of a step; all else is of its job.
 _OF_STEP = ("after", "inputs", "each")
+#: No single values.
+_NESTED = (list, dict, set, tuple)
+#: Of what was written, in a sentence about it.
+_SHOWN = 80
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +65,7 @@ def read_pipeline(path: Path, *, team: str | None = None, bounds: Bounds) -> Rea
     made: list[dict[str, Any]] = []
     folders: dict[str, Folder] = {}
     for name, step in steps.items():
-        where = f"{path}: step {name}"
+        where = f"{path}: step {_short(name)}"
         if not isinstance(step, dict):
             message = f"{where} must be a mapping: run, or a job's fields, and after and inputs."
             raise BadRequest(message)
@@ -146,11 +150,10 @@ def _inputs(value: object, where: str) -> Iterator[dict[str, Any]]:
     else:
         pairs = [(None, value)]
     for to, source in pairs:
-        step, slash, path = str(source).partition("/")
-        if not isinstance(source, str) or not step:
-            message = (
-                f"{where}: inputs: write STEP/PATH, as in clean/clean.parquet, not {source!r}."
-            )
+        step, slash, path = source.partition("/") if isinstance(source, str) else ("", "", "")
+        if not step:
+            given = "a list or mapping" if isinstance(source, _NESTED) else _short(repr(source))
+            message = f"{where}: inputs: write STEP/PATH, as in clean/clean.parquet, not {given}."
             raise BadRequest(message)
         wanted = {"step": step, "path": str(PurePosixPath(path)) if slash and path else "."}
         yield wanted if to is None else {**wanted, "to": str(to)}
@@ -158,7 +161,15 @@ def _inputs(value: object, where: str) -> Iterator[dict[str, Any]]:
 
 def _each(value: object, where: str) -> dict[str, Any]:
     """Values are taken as they are written: ``{SEED: [1, 2]}``."""
-    if isinstance(value, dict) and all(isinstance(each, list) for each in value.values()):
+    if isinstance(value, dict) and all(
+        isinstance(each, list) and not any(isinstance(one, _NESTED) for one in each)
+        for each in value.values()
+    ):
         return {str(name): [str(one) for one in each] for name, each in value.items()}
     message = f"{where}: each must be a mapping of variables to lists of values."
     raise BadRequest(message)
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -43,12 +43,41 @@ async def test_a_file_is_shown_in_the_order_of_its_steps_with_what_stays_behind(
         ("train", 2),
         ("report", 1),
     ]
-    assert view["steps"][1]["what"] == "½ GPU: python -u train.py"
+    assert view["steps"][1]["runs"] == ["½ GPU: python -u train.py"]
     assert view["steps"][1]["inputs"] == ["clean/data.csv"]
     assert view["steps"][2]["after"] == {"train": "any"}
     (folder,) = view["folders"]
     assert (folder["folder"], folder["files"], folder["linked"]) == ("work", 4, False)
     assert [one["path"] for one in folder["excluded"]] == ["checkpoints"]
+    assert api.requests == []
+
+
+async def test_all_that_a_step_runs_with_is_shown(served: Any, api: Any) -> None:
+    put_files(
+        served,
+        f"""
+steps:
+  a:
+    folder: none
+    roles: [{{command: ["true"]}}, {{name: second, count: 2, command: [sh, -c, {"x" * 300} | sh]}}]
+    environment: registry/image:1
+    secrets: {{TOKEN: hugging-face}}
+    env: {{BASH_ENV: other.sh}}
+    links: [raw]
+    links_from: data
+    results_to: elsewhere
+""",
+    )
+    seen = await served.http.get("gpucommons/pipeline", params={"path": "work/pipeline.yaml"})
+    assert seen.status_code == 200, seen.text
+    (step,) = seen.json()["steps"]
+    assert step["runs"] == [
+        "worker: CPU only: true",
+        f"second: 2 × CPU only: sh -c '{'x' * 300} | sh'",
+    ]
+    assert step["environment"] == "registry/image:1"
+    assert (step["secrets"], step["variables"]) == (["TOKEN=hugging-face"], ["BASH_ENV=other.sh"])
+    assert (step["links"], step["results_to"]) == (["data/raw"], "elsewhere")
     assert api.requests == []
 
 
@@ -94,6 +123,7 @@ async def test_it_is_uploaded_and_submitted_once_for_one_key(served: Any, api: A
         (f"steps: {{a: {{module: {LONG}}}}}", "cannot be looked for in"),
         ("steps: {a: {run: loop.py}}", "loop.py"),
         ("steps: {a: {run: clean.py, each: {S: []}}}", "S has no values"),
+        ('steps: {a: {run: "\\ud800.py"}}', "line 1, column 18: this is no such"),
     ],
 )
 async def test_what_is_no_pipeline_is_refused_with_the_sentence_of_the_command_line(

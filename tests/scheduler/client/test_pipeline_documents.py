@@ -99,3 +99,19 @@ def test_too_many_steps_are_refused_before_any_file_is_read(folder: Path) -> Non
     steps = "".join(f"\n  s{number}: {{run: gone.py}}" for number in range(101))
     with pytest.raises(BadRequest, match="steps: these are 101, at most 100"):
         names_in_order(folder, steps)
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ("{a: {run: train.py, each: {S: [[1]]}}}", "each must be a mapping"),
+        ("{a: {run: train.py, inputs: [[x, y]]}}", "not a list or mapping"),
+        ("{a: {run: train.py, inputs: [" + "1" * 300 + "]}}", "not 1{80}….$"),
+        ("{" + "a" * 300 + ": 1}", "step a{80}… must be"),
+    ],
+)
+def test_what_is_no_single_value_is_refused_in_a_short_sentence(
+    folder: Path, steps: str, words: str
+) -> None:
+    with pytest.raises(BadRequest, match=words):
+        names_in_order(folder, steps)
