@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -24,7 +25,7 @@ from gpucommons.scheduler.client.documents.pipelines import (
 )
 from gpucommons.scheduler.client.snapshot import MAX_SNAPSHOT_BYTES
 from gpucommons.scheduler.client.submission import LOCK_FILE
-from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.errors import Conflict, SchedulerError
 from gpucommons.scheduler.models import Model, Name, PipelineView, StepRequest, View
 from gpucommons.scheduler.models.text.job_summary import all_that_runs
 
@@ -36,6 +37,8 @@ class PipelineFile(Model):
 
     path: str = Field(min_length=1, max_length=1024)
     team: Name | None = None
+    #: Of :class:`PipelinePreview`: nothing else runs than what was shown.
+    seen: str | None = Field(default=None, max_length=64)
 
 
 class StepPreview(View):
@@ -81,6 +84,8 @@ class PipelinePreview(View):
     #: Each behind those that it needs.
     steps: list[StepPreview]
     folders: list[FolderPreview]
+    #: Hash of all of it, with the content of the folders.
+    seen: str
 
 
 class PipelineHandler(FileHandler):
@@ -111,6 +116,12 @@ class PipelineHandler(FileHandler):
 
     async def _run(self, asked: PipelineFile, scheduler: Any) -> PipelineView:
         _, read = await self._read(asked)
+        if asked.seen not in (None, _seen(read)):
+            message = (
+                "The file, or what goes along with it, has changed since its steps were shown. Look"
+                " again."
+            )
+            raise Conflict(message)
         for sha256, folder in read.folders.items():
             await scheduler.send(calls.put_snapshot(sha256, folder.packed.content))
         view: PipelineView = await scheduler.send(
@@ -122,7 +133,7 @@ class PipelineHandler(FileHandler):
         desk = self.desk()
         root = desk.root.resolve()
         file = await asyncio.to_thread(desk.locate, asked.path, suffixes=_SUFFIXES)
-        bounds = Bounds(max_bytes=MAX_SNAPSHOT_BYTES, within=root)
+        bounds = Bounds(max_bytes=MAX_SNAPSHOT_BYTES, within=root, most_bytes=MAX_SNAPSHOT_BYTES)
         with _named_below(root):
             read = await asyncio.to_thread(read_pipeline, file, team=asked.team, bounds=bounds)
             steps_in_order(read.request)  # said before anything is uploaded
@@ -145,7 +156,13 @@ def _preview(path: str, root: Path, read: ReadPipeline) -> PipelinePreview:
         team=read.request.team,
         steps=[_step(each) for each in steps_in_order(read.request)],
         folders=[_folder(root, each) for each in read.folders.values()],
+        seen=_seen(read),
     )
+
+
+def _seen(read: ReadPipeline) -> str:
+    """What would run, whoever pays: a step names its folder by the hash of what is in it."""
+    return hashlib.sha256(read.request.model_dump_json(exclude={"team"}).encode()).hexdigest()
 
 
 def _step(step: StepRequest) -> StepPreview:

@@ -11,7 +11,7 @@ import io
 import os
 import stat
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -145,18 +145,23 @@ def pack(
     """
     listing, added = preview(root), extra or {}
     _refuse_over(root, listing, max_bytes)
-    contents = dict(added)
+    contents, size_bytes = dict(added), sum(map(len, added.values()))
     executable = {name for name, content in added.items() if content.startswith(b"#!")}
     for entry in _walk(root):
         if isinstance(entry, _Entry) and entry.path not in added:
             data = entry.read(MAX_FILE_BYTES)
             if data is not None:
+                size_bytes += len(data)
+                # Before more is read: a file may grow while others are.
+                if size_bytes > max_bytes:
+                    message = (
+                        f"The files grew beyond {max_bytes // _MIB} MiB while they were read; try"
+                        " again."
+                    )
+                    raise TooLarge(message)
                 contents[entry.path] = data
                 if entry.executable:
                     executable.add(entry.path)
-    if sum(map(len, contents.values())) > max_bytes:
-        message = f"The files grew beyond {max_bytes // _MIB} MiB while they were read; try again."
-        raise TooLarge(message)
     content = _tar(contents, executable)
     files = tuple(
         PackedFile(path=path, size_bytes=len(data)) for path, data in sorted(contents.items())
@@ -176,17 +181,33 @@ class Packing(Protocol):
         """Pack a folder."""
 
 
-def packed_once() -> Packing:
-    """Pack each folder once: what runs in it runs from the same files, whatever happens meanwhile."""
+def packed_once(*, most_bytes: int | None = None) -> Packing:
+    """Pack each folder once: what runs in it runs from the same files, whatever happens meanwhile.
+
+    All of them together hold at most ``most_bytes``, where that is given.
+    """
     known: dict[tuple[Path, tuple[tuple[str, bytes], ...]], Packed] = {}
 
     def packing(root: Path, *, max_bytes: int, extra: Mapping[str, bytes]) -> Packed:
         key = (root, tuple(sorted(extra.items())))
         if key not in known:
+            if most_bytes is not None and known:
+                _refuse_together(root, known.values(), most_bytes)
             known[key] = pack(root, max_bytes=max_bytes, extra=extra)
         return known[key]
 
     return packing
+
+
+def _refuse_together(root: Path, before: Iterable[Packed], most_bytes: int) -> None:
+    """Refuse one more folder before it is read."""
+    size_bytes = sum(len(packed.content) for packed in before) + preview(root).size_bytes
+    if size_bytes > most_bytes:
+        message = (
+            f"With {root} the folders that go along are {size_bytes / _MIB:.1f} MiB, together at most"
+            f" {most_bytes / _MIB:g} MiB. {way_out(root)}"
+        )
+        raise TooLarge(message)
 
 
 def _refuse_over(root: Path, listing: Listing, max_bytes: int) -> None:

@@ -306,4 +306,5 @@ def test_a_pipeline_is_retried_from_the_failed_step(lab: LabServer, open_lab: Op
     dialog.get_by_role("button", name="Run it").click()
     box = page.get_by_role("region", name="nightly-assembly-42", exact=True)
     expect(box).to_contain_text("running")
-    assert lab.asked("pipeline") == [None, {"path": "pipeline.yaml", "team": None}] * 2
+    wanted = {"path": "pipeline.yaml", "team": None, "seen": "5ee2"}
+    assert lab.asked("pipeline") == [None, wanted] * 2

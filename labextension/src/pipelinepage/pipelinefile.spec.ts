@@ -26,7 +26,15 @@ function step(fields: Partial<IStepOfFile> = {}): IStepOfFile {
 
 function file(fields: Partial<IPipelineFile> = {}): IPipelineFile {
   const [path, name] = ['work/pipeline.yaml', 'nightly'];
-  return { path, name, team: null, steps: [], folders: [], ...fields };
+  return {
+    path,
+    name,
+    team: null,
+    steps: [],
+    folders: [],
+    seen: 'a',
+    ...fields
+  };
 }
 
 it('says what a step waits for and reads, and nothing twice', () => {

@@ -112,7 +112,7 @@ async function asked(
     problem = null;
     if (file !== null) {
       try {
-        return await runPipelineFile(model.api, path, body.team, key);
+        return await runPipelineFile(model.api, file, body.team, key);
       } catch (error) {
         problem = told(error);
         key = nextKey(key, error);

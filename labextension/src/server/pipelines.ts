@@ -79,6 +79,8 @@ export interface IPipelineFile {
   /** Each behind those that it needs. */
   steps: IStepOfFile[];
   folders: IFolderOfSteps[];
+  /** Hash of all of it: nothing else runs. */
+  seen: string;
 }
 
 export function pipelineFileOf(api: Api, path: string): Promise<IPipelineFile> {
@@ -86,14 +88,14 @@ export function pipelineFileOf(api: Api, path: string): Promise<IPipelineFile> {
   return api.request('GET', ['pipeline'], undefined, { query });
 }
 
-/** Pack, upload and run it; the same key again makes no second pipeline. */
+/** Pack, upload and run what was shown; the same key again makes no second pipeline. */
 export function runPipelineFile(
   api: Api,
-  path: string,
+  { path, seen }: IPipelineFile,
   team: string | null,
   key: string
 ): Promise<IPipeline> {
-  return api.request('POST', ['pipeline'], { path, team }, { key });
+  return api.request('POST', ['pipeline'], { path, team, seen }, { key });
 }
 
 /** The newest page; older ones are asked for one by one. */

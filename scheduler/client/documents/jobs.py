@@ -10,7 +10,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.client.documents.mappings import read_mapping
+from gpucommons.scheduler.client.documents.mappings import (
+    MAX_BYTES,
+    MAX_JOB_BYTES,
+    mapping_in,
+    read_content,
+)
 from gpucommons.scheduler.client.snapshot import Packed, Packing, pack
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
 from gpucommons.scheduler.errors import BadRequest, TooLarge
@@ -26,8 +31,10 @@ class Bounds:
 
     #: Largest folder that goes along.
     max_bytes: int
-    #: Nothing outside of this folder, where one is given.
+    #: Nothing outside of this folder, and no hidden folder in it, where one is given.
     within: Path | None = None
+    #: All folders of a file together.
+    most_bytes: int | None = None
     #: What packs a folder.
     packing: Packing = pack
 
@@ -53,7 +60,8 @@ def read_job(
     BadRequest
         When the file is no mapping or names no script that exists.
     """
-    document = read_mapping(path, of="a job's fields (name, run, roles, …)")
+    content = read_content(path, max_bytes=MAX_JOB_BYTES)
+    document = mapping_in(content, path, of="a job's fields (name, run, roles, …)")
     is_manifest = "apiVersion" in document
     if is_manifest:
         # The same file for both: what kubectl applies, we submit.
@@ -63,7 +71,7 @@ def read_job(
         return _read(path, {"left_out": left_out, **document}, Bounds(max_bytes=max_bytes))
     except ValidationError as error:
         below = ("spec",) if is_manifest else ()
-        message = f"{path}: {field_sentences(path.read_bytes(), error, below=below)}"
+        message = f"{path}: {field_sentences(content, error, below=below)}"
         raise BadRequest(message) from None
 
 
@@ -91,7 +99,8 @@ def request_of_mapping(
     try:
         return _read(path, {"left_out": "without", **fields}, bounds)
     except ValidationError as error:
-        message = f"{where}: {field_sentences(path.read_bytes(), error, below=at)}"
+        content = read_content(path, max_bytes=MAX_BYTES)
+        message = f"{where}: {field_sentences(content, error, below=at)}"
         raise BadRequest(message) from None
 
 
@@ -144,10 +153,19 @@ def _check_places(path: Path, job: FileJob, within: Path | None) -> None:
     """What is read can be looked for, and stays inside with every link followed."""
     for field, named in (("folder", job.root), ("run", job.root / job.path)):
         found = _resolved(path, field, named)
-        if within is not None and not found.is_relative_to(within.resolve()):
+        if within is None:
+            continue
+        inside = within.resolve()
+        if not found.is_relative_to(inside):
             message = (
                 f"{path} names {named}, which is outside of {within}: name what lies inside it, or run"
                 " this file from a terminal."
+            )
+            raise BadRequest(message)
+        if any(part.startswith(".") for part in found.relative_to(inside).parts):
+            message = (
+                f"{path} names {named}, which is hidden: hidden files hold secrets more often than"
+                " code, and do not go along. Name another, or run this file from a terminal."
             )
             raise BadRequest(message)
 

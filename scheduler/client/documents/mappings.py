@@ -12,6 +12,8 @@ from gpucommons.scheduler.models.text.yaml_errors import syntax_sentence
 
 #: A larger file is no description of a job or of teams.
 MAX_BYTES = 4 << 20
+#: Nor a job or pipeline: a server reads one while others wait.
+MAX_JOB_BYTES = 256 << 10
 #: What aliases (*) may add: a few hundred bytes of aliases of aliases can stand for gigabytes.
 _MOST_BY_ALIASES = 10_000
 #: A longer number or date is none, and takes long to read.
@@ -27,16 +29,39 @@ def read_mapping(path: Path, *, of: str) -> dict[str, Any]:
     BadRequest
         When it cannot be read, or is not such a file.
     """
+    return mapping_in(read_content(path, max_bytes=MAX_BYTES), path, of=of)
+
+
+def read_content(path: Path, *, max_bytes: int) -> bytes:
+    """What is in the file, once: what is said of it later is of the same bytes.
+
+    Raises
+    ------
+    BadRequest
+        When it cannot be read, or is larger.
+    """
     try:
         with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-        if len(content) > MAX_BYTES:
-            message = f"{path} is larger than {MAX_BYTES >> 20} MiB: this is not such a file."
-            raise BadRequest(message)
-        document = _built(content)
+            content = file.read(max_bytes + 1)
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}."
         raise BadRequest(message) from None
+    if len(content) > max_bytes:
+        message = f"{path} is larger than {max_bytes >> 10:,} KiB: this is not such a file."
+        raise BadRequest(message)
+    return content
+
+
+def mapping_in(content: bytes, path: Path, *, of: str) -> dict[str, Any]:
+    """The mapping that a file's content is.
+
+    Raises
+    ------
+    BadRequest
+        When it is not such a file.
+    """
+    try:
+        document = _built(content)
     except (yaml.YAMLError, RecursionError) as error:
         message = f"{path} is not YAML: {syntax_sentence(error)}."
         raise BadRequest(message) from None

@@ -106,6 +106,24 @@ async def test_it_is_uploaded_and_submitted_once_for_one_key(served: Any, api: A
     assert snapshots == {upload.url.path.removeprefix("/v1/snapshots/")}
 
 
+@pytest.mark.parametrize("changed", ["pipeline.yaml", "clean.py"])
+async def test_nothing_runs_that_was_not_shown(served: Any, api: Any, changed: str) -> None:
+    put_files(served)
+    path = {"path": "work/pipeline.yaml"}
+    seen = (await served.http.get("gpucommons/pipeline", params=path)).json()["seen"]
+    body = {**path, "team": "vision", "seen": seen}
+    file = served.root / "work" / changed
+    before = file.read_text()
+    file.write_text(before.replace("name: nightly", "name: other").replace("1", "3"))
+    made = await served.http.post("gpucommons/pipeline", json=body)
+    assert made.status_code == 409
+    assert "has changed since its steps were shown. Look again." in made.json()["message"]
+    assert api.requests == []
+    file.write_text(before)
+    made = await served.http.post("gpucommons/pipeline", json=body)
+    assert made.status_code == 200, made.text
+
+
 @pytest.mark.parametrize(
     ("steps", "says"),
     [
@@ -113,9 +131,12 @@ async def test_it_is_uploaded_and_submitted_once_for_one_key(served: Any, api: A
         ("steps:\n  a:\n    run: clean.py\n    gpus: 1", "step a: line 4, gpus"),
         ("steps: {a: {run: no.py}}", "There is no file work/no.py"),
         ("steps: {a: [}", "work/pipeline.yaml is not YAML: line 1"),
-        ("#" + " " * (4 << 20), "larger than 4 MiB"),
+        ("#" + " " * (4 << 20), "larger than 256 KiB"),
         ("steps: {a: {run: ../../other.py}}", "which is outside of"),
         ("steps: {a: {module: other, folder: ../..}}", "which is outside of"),
+        ("steps: {a: {module: keys, folder: ../.ssh}}", "which is hidden"),
+        ("steps: {a: {folder: ../.ssh/keys, roles: [{command: [ls]}]}}", "which is hidden"),
+        ("steps: {a: {module: keys, folder: link}}", "which is hidden"),
         ('steps: {a: {run: "cl\\0ean.py"}}', "run: there is no such place (embedded null byte)"),
         ('steps: {a: {module: a, folder: "a\\0b"}}', "folder: there is no such place"),
         (f"steps: {{a: {{module: a, folder: {LONG}}}}}", "no such place (File name too long)"),
@@ -132,6 +153,8 @@ async def test_what_is_no_pipeline_is_refused_with_the_sentence_of_the_command_l
     put_files(served, steps)
     (served.root / "work" / "loop.py").symlink_to("loop.py")
     (served.root.parent / "other.py").write_text("print(1)\n")
+    (served.root / ".ssh" / "keys").mkdir(parents=True)
+    (served.root / "work" / "link").symlink_to("../.ssh")
     path = {"path": "work/pipeline.yaml"}
     seen = await served.http.get("gpucommons/pipeline", params=path)
     made = await served.http.post("gpucommons/pipeline", json=path)

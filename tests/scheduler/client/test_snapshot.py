@@ -221,3 +221,39 @@ def test_extra_files_join_and_win(tmp_path: Path) -> None:
     packed = snapshot.pack(_project(tmp_path), extra={"train.py": b"other", "lock.txt": b"a==1\n"})
     assert _names(packed) == ["lock.txt", "src/model.py", "train.py"]
     assert b"other" in packed.content
+
+
+def test_folders_are_counted_together_before_one_more_is_read(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "data.bin").write_bytes(name.encode() * 40_000)
+    packing = snapshot.packed_once(most_bytes=100_000)
+    first = packing(tmp_path / "a", max_bytes=100_000, extra={})
+    assert packing(tmp_path / "a", max_bytes=100_000, extra={}) is first
+    packing(tmp_path / "b", max_bytes=100_000, extra={})
+    with pytest.raises(
+        TooLarge, match=r"c the folders that go along are 0\.1 MiB, together at most"
+    ):
+        packing(tmp_path / "c", max_bytes=100_000, extra={})
+
+
+def test_files_that_grow_while_they_are_read_are_read_no_further(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(9):
+        (tmp_path / f"{number}.bin").write_bytes(b"a")
+    listing = snapshot.preview(tmp_path)
+    for number in range(9):
+        (tmp_path / f"{number}.bin").write_bytes(b"a" * 1000)
+    monkeypatch.setattr(snapshot, "preview", lambda root: listing)
+    read: list[str] = []
+    whole = snapshot._Entry.read
+
+    def watched(entry: snapshot._Entry, limit: int) -> bytes | None:
+        read.append(entry.path)
+        return whole(entry, limit)
+
+    monkeypatch.setattr(snapshot._Entry, "read", watched)
+    with pytest.raises(TooLarge, match="grew beyond"):
+        snapshot.pack(tmp_path, max_bytes=2500)
+    assert read == ["0.bin", "1.bin", "2.bin"]

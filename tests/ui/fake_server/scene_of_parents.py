@@ -36,6 +36,7 @@ FILE: dict[str, Any] = {
     "path": "pipeline.yaml",
     "name": "nightly-assembly",
     "team": None,
+    "seen": "5ee2",
     "steps": [
         {
             "name": "clean",
