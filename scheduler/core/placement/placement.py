@@ -185,7 +185,7 @@ class _Ladder:
             node, _ = self.view.places[int(rows[0])]
             slow = node.node.slow is not None
             free = {at for row in rows.tolist() for at in whole_free(self.view, row)}
-            if self.need.whole_gpus > len(free):
+            if not 0 < self.need.whole_gpus <= len(free):
                 return slow, 0
             blocks = {one.position: one.blocks.bit_count() for one in node.devices.values()}
             chosen = tightest(node, frozenset(free), self.need.whole_gpus, blocks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -124,6 +125,33 @@ def test_a_gang_on_one_node_gets_the_gpus_that_are_nearest_to_each_other(
         assert [1000 * len(one.device_ids) for one in found] == gang
         best = min(_nearness(node, chosen) for chosen in combinations(free, count))
         assert _nearness(node, chosen) == best
+
+
+@st.composite
+def alike_nodes(draw: Any, name: str = "n0") -> Node:
+    """A node whose GPUs are all linked in one way, or of which nothing is known."""
+    node = a_node(name, draw(st.integers(1, 6)))
+    kind = draw(st.sampled_from(FAR))
+    pairs = combinations([one.device_id for one in node.devices], 2)
+    links = (
+        () if kind is None else tuple(DeviceLink(first=a, second=b, kind=kind) for a, b in pairs)
+    )
+    return a_node(name, len(node.devices), links=links)
+
+
+@many
+@given(
+    linked_nodes("n0"),
+    st.one_of(linked_nodes("n1"), alike_nodes("n1")),
+    st.lists(st.sampled_from([0, 0, 250, 500, 1000, 2000]), min_size=2, max_size=5),
+)
+def test_a_gang_of_any_sizes_is_placed_where_links_are_known_as_where_they_are_not(
+    first: Node, second: Node, gang: list[int]
+) -> None:
+    """Also of shares alone, and of workers without a GPU."""
+    unknown = [replace(node, links=()) for node in (first, second)]
+    found = _placed(_after([first, second], ()), gang)
+    assert bool(found) == bool(_placed(_after(unknown, ()), gang))
 
 
 @many
