@@ -52,7 +52,17 @@ CELLS = (COUNTS, WIDGET, STATE, ASKS_FOR_ALL, FIGURE, DRAWS_ON)
 #: Lab takes the box away soon after it has taken Enter.
 TRY_MS = 5_000
 ASKING = "asking.ipynb"
-ASKS = "name = input('name? ')\nprint('hello', name)"
+#: Something is printed meanwhile, so that the page has missed some of it when it is back.
+ASKS = """import threading, time
+asked = True
+def tick():
+    while asked:
+        print(".", end="", flush=True)
+        time.sleep(0.2)
+threading.Thread(target=tick, daemon=True).start()
+name = input("name? ")
+asked = False
+print("hello", name)"""
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import {
   Listener,
   refill
 } from './cellrun';
-import { toShow } from './lateoutputs';
+import { keepingQuestions, toShow } from './lateoutputs';
 
 type Heard = KernelMessage.IIOPubMessage;
 
@@ -293,4 +293,31 @@ it('fills what this page ran itself and missed, and shows nothing twice', () => 
   expect(isNew(heard('m1', 'stream', { text: 'a' }))).toBe(false);
   expect(isNew(heard('m2', 'stream', { text: 'b' }))).toBe(false);
   expect(isNew(heard('m3', 'stream', { text: 'c' }))).toBe(true);
+});
+
+describe('keepingQuestions', () => {
+  it('leaves the box in which a cell asks below what is shown anew', () => {
+    const shown: object[] = [];
+    const item = (...classes: string[]) => ({
+      hasClass: (name: string) => classes.includes(name),
+      set parent(_: null) {
+        shown.splice(shown.indexOf(this), 1);
+      }
+    });
+    const text = item('jp-OutputArea-child');
+    const box = item('jp-OutputArea-child', 'jp-OutputArea-stdin-item');
+    shown.push(text, box);
+    const area = {
+      widgets: shown,
+      layout: { addWidget: (each: object) => shown.push(each) }
+    } as unknown as Parameters<typeof keepingQuestions>[0];
+
+    keepingQuestions(area, () => {
+      expect(shown).toEqual([text]);
+      shown.splice(0, shown.length, item());
+    });
+
+    expect(shown).toHaveLength(2);
+    expect(shown[1]).toBe(box);
+  });
 });

@@ -22,6 +22,8 @@ type Asked = Pick<Api, 'request'>;
 const WHERE = ['cell-runs'];
 /** Before a server that is behind its kernel is asked again. */
 const AGAIN_MS = 250;
+/** Of JupyterLab: a box for an answer. */
+const ASKS = 'jp-OutputArea-stdin-item';
 
 /** Cells that stand there as they were run; a page's own runs it shows by itself, as far as it heard them. */
 export function toShow<
@@ -38,6 +40,21 @@ export function toShow<
       const isSame = cell?.model.sharedModel.getSource() === run.code;
       return cell && isSame ? [[run, cell] as [ICellRun, T]] : [];
     });
+}
+
+/** What an output area is cleared of takes the box along in which a cell asks, and nobody could answer it. */
+export function keepingQuestions(
+  area: Pick<CodeCell['outputArea'], 'widgets' | 'layout'>,
+  change: () => void
+): void {
+  const boxes = area.widgets.filter(each => each.hasClass(ASKS));
+  for (const box of boxes) {
+    box.parent = null;
+  }
+  change();
+  for (const box of boxes) {
+    area.layout.addWidget(box);
+  }
 }
 
 export class LateOutputs {
@@ -130,8 +147,10 @@ export class LateOutputs {
       const own = cell.outputArea.future as Kernel.IShellFuture | undefined;
       if (own && run.session === kernel?.clientId && run.state === 'running') {
         // Only that one can answer what the cell may ask.
-        cell.outputArea.model.clear();
-        refill(own, run, since);
+        keepingQuestions(cell.outputArea, () => {
+          cell.outputArea.model.clear();
+          refill(own, run, since);
+        });
         void own.done.then(
           () => {
             this._forgetWhenSaved(run, panel);
