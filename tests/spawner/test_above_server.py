@@ -176,7 +176,9 @@ def test_the_hub_knows_the_program_as_its_server_and_the_server_ends_with_it(
     one = GpuLocalSpawner(user=SimpleNamespace(name="nobody"), shared_account=False)
     account = TreeAccount(uid=nobody.pw_uid, gid=nobody.pw_gid)
     one._above = standing.prepare(account, Path("/nonexistent"), (), tmp_path)
-    shows = f"id -u; cat /proc/$PPID/cmdline | tr '\\0' ' '; echo; echo $PPID $$; exit {code}"
+    # Of a program that is just being started it is empty for a moment.
+    looks = "c=; until [ \"$c\" ]; do c=$(tr '\\0' ' ' < /proc/$PPID/cmdline); done; echo \"$c\""
+    shows = f"id -u; {looks}; echo $PPID $$; exit {code}"
     with subprocess.Popen(
         ["/bin/sh", "-c", shows],
         preexec_fn=one.make_preexec_fn("nobody"),  # noqa: PLW1509 - one thread
