@@ -16,5 +16,14 @@ class ProgressReport(_Body):
     """How far a run is."""
 
 
+class LoadingReport:
+    """What was measured of its data loader."""
+
+    @staticmethod
+    def model_validate(measured: dict[str, Any]) -> dict[str, Any]:
+        """As it is: a part of another body."""
+        return measured
+
+
 class CheckpointReport(_Body):
     """A checkpoint's receipt."""

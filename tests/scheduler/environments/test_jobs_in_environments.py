@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -211,6 +212,15 @@ def test_the_copy_has_all_that_a_run_uses_of_client_and_models() -> None:
     stand_ins = {"calls": client.calls, "models": alone_models}
     assert used
     assert [each for each in used if not hasattr(stand_ins[each[0]], each[1])] == []
+
+
+def test_the_copy_tells_what_was_measured_of_a_loader_as_it_is() -> None:
+    loading = alone_models.LoadingReport.model_validate({"batches": 20, "workers": 1})
+    told = client.calls.report_progress(alone_models.ProgressReport(step=1, loading=loading))
+    assert json.loads(json.dumps(told.body)) == {
+        "step": 1,
+        "loading": {"batches": 20, "workers": 1},
+    }
 
 
 def joined(launcher: str = "torchrun", **changes: Any) -> dict[str, Any]:
