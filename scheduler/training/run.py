@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
-from gpucommons.scheduler.errors import SchedulerError, StaleAttempt, Unavailable
+from gpucommons.scheduler.errors import BadRequest, SchedulerError, StaleAttempt, Unavailable
 from gpucommons.scheduler.in_pod.told_files import FINISHED_FILE, TOLD_FILE
 from gpucommons.scheduler.in_pod.worker import (
     STOPPED,
@@ -231,7 +231,7 @@ class Run:
         except StaleAttempt:
             raise
         except SchedulerError as error:
-            if not more or isinstance(error, Unavailable):
+            if not more or not isinstance(error, BadRequest):
                 _say(f"progress of step {step} was not recorded: {error}")
                 return
             # A scheduler of an earlier release takes no word of the loader.

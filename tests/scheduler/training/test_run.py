@@ -263,6 +263,43 @@ def test_a_run_of_another_size_says_what_keeps_the_global_batch() -> None:
     assert (rigid.micro_steps, rigid.batch(30)) == (1, 30)
 
 
+def a_run_that_measures(folder: Path, answer: Answer) -> tuple[Run, list[httpx.Request]]:
+    plain, seen = a_run(folder, answer)
+    loading = Loading({})
+    clock = loading.clock({"workers": 1})
+    for _ in range(LEAST):
+        clock.took(batch_us=100, wait_us=0)
+    return Run(plain.place, plain._scheduler, loading=loading), seen
+
+
+def test_a_scheduler_that_takes_no_word_of_the_loader_is_told_none(tmp_path: Path) -> None:
+    def earlier(request: httpx.Request) -> httpx.Response:
+        if "loading" not in json.loads(request.content):
+            return fine(request)
+        return httpx.Response(422, json={"error": "BadRequest", "message": "loading is unknown"})
+
+    run, seen = a_run_that_measures(tmp_path, earlier)
+    run.report(step=1, loss=0.5)
+    run.report(step=2)
+
+    told = [json.loads(one.content) for one in seen]
+    assert [(one["step"], "loading" in one) for one in told] == [(1, True), (1, False), (2, False)]
+
+
+def test_a_scheduler_that_fails_once_is_told_of_the_loader_again(tmp_path: Path) -> None:
+    answers = iter([500, 403, 200])
+
+    def moody(_request: httpx.Request) -> httpx.Response:
+        return httpx.Response(next(answers), json={"error": "Forbidden", "message": "not now"})
+
+    run, seen = a_run_that_measures(tmp_path, moody)
+    for step in (1, 2, 3):
+        run.report(step=step)
+
+    told = [json.loads(one.content) for one in seen]
+    assert [(one["step"], "loading" in one) for one in told] == [(1, True), (2, True), (3, True)]
+
+
 def test_what_cannot_be_told_of_its_loader_is_left_out_and_ends_nothing(tmp_path: Path) -> None:
     plain, seen = a_run(tmp_path, fine)
     loading = Loading({})
