@@ -19,7 +19,7 @@ _MAX_ID_CHARACTERS = 128
 
 
 class LinkKind(StrEnum):
-    """The best way between two GPUs, the shortest first."""
+    """The best way between two GPUs."""
 
     #: Directly, or through switches of NVLink.
     NVLINK = "nvlink"
@@ -29,6 +29,10 @@ class LinkKind(StrEnum):
     SOCKET = "socket"
     #: From one NUMA node of the machine to another.
     NODE = "node"
+
+
+#: Which of two kinds is nearer: for all who ask.
+FROM_NEAR_TO_FAR = (LinkKind.NVLINK, LinkKind.SWITCH, LinkKind.SOCKET, LinkKind.NODE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,10 +15,9 @@ from math import comb
 from typing import NamedTuple
 
 from gpucommons.gpu.devices.devices import Device
-from gpucommons.gpu.devices.topology import DeviceLink, LinkKind
+from gpucommons.gpu.devices.topology import FROM_NEAR_TO_FAR, DeviceLink
 
-#: From near to far.
-_OF_LINK = {LinkKind.NVLINK: 0, LinkKind.SWITCH: 1, LinkKind.SOCKET: 2, LinkKind.NODE: 3}
+_OF_LINK = {kind: distance for distance, kind in enumerate(FROM_NEAR_TO_FAR)}
 _UNKNOWN = len(_OF_LINK)
 #: So many sets of devices are compared one by one: all sets on nodes of twelve devices.
 _MOST_SETS = 1000

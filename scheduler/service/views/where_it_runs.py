@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 
 from gpucommons.gpu.devices.devices import DeviceId
-from gpucommons.gpu.devices.topology import LinkKind
+from gpucommons.gpu.devices.topology import FROM_NEAR_TO_FAR
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.resources import Node
@@ -26,7 +26,6 @@ from gpucommons.scheduler.core.model.types import (
 AWAY = "kubernetes"
 #: Those of this one, on this machine: what became of their files is known.
 HERE = "local"
-_FROM_NEAR_TO_FAR = tuple(LinkKind)
 _WORDS = {
     "nvlink": "linked by NVLink",
     "switch": "linked by PCIe switches",
@@ -104,7 +103,7 @@ def _on_one(node: Node | None, devices: Sequence[DeviceId]) -> str:
     told = {} if node is None else {frozenset((x.first, x.second)): x.kind for x in node.links}
     kinds = [told.get(frozenset(pair)) for pair in combinations(devices, 2)]
     known = [kind for kind in kinds if kind is not None]
-    return max(known, key=_FROM_NEAR_TO_FAR.index).value if len(known) == len(kinds) else ""
+    return max(known, key=FROM_NEAR_TO_FAR.index).value if len(known) == len(kinds) else ""
 
 
 def _of_nodes(gpus: int, nodes: int, racks: int | None) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.devices.topology import (
+    FROM_NEAR_TO_FAR,
     DeviceLink,
     LinkKind,
     SimulatedTopology,
@@ -24,6 +25,10 @@ EIGHT = simulated_devices(8)
 def test_links_are_read_as_they_were_told() -> None:
     links = simulated_links(EIGHT, SimulatedTopology.PAIRS)
     assert links_from(links_json(links)) == links
+
+
+def test_of_each_kind_it_is_said_how_near_it_is() -> None:
+    assert sorted(FROM_NEAR_TO_FAR) == sorted(LinkKind)
 
 
 def test_simulated_pairs_lie_on_two_sockets() -> None:
