@@ -1,9 +1,16 @@
-"""How long an attempt waits for its data, and what was chosen for the next one: stored with the job."""
+"""How long an attempt waits for its data, and what was chosen for the next one: stored with the job.
+
+A copy of this module goes beside scripts in environments that have nothing of ours: it needs the standard
+library alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+WORKERS_VARIABLE = "GPUCOMMONS_LOADER_WORKERS"
+PREFETCH_VARIABLE = "GPUCOMMONS_LOADER_PREFETCH"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +51,14 @@ class LoaderChoice:
     def variables(self) -> Mapping[str, str]:
         """What an attempt is told; only the first line of a script that reports reads it."""
         return {
-            "GPUCOMMONS_LOADER_WORKERS": str(self.workers),
-            "GPUCOMMONS_LOADER_PREFETCH": str(self.prefetch),
+            WORKERS_VARIABLE: str(self.workers),
+            PREFETCH_VARIABLE: str(self.prefetch),
         }
+
+
+def loader_in_words(workers: int, prefetch: int) -> str:
+    """``4 workers, 2 batches ahead each``."""
+    if workers == 0:
+        return "no workers"
+    ahead = "1 batch" if prefetch == 1 else f"{prefetch} batches"
+    return f"{'1 worker' if workers == 1 else f'{workers} workers'}, {ahead} ahead each"

@@ -19,8 +19,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-WORKERS_VARIABLE = "GPUCOMMONS_LOADER_WORKERS"
-PREFETCH_VARIABLE = "GPUCOMMONS_LOADER_PREFETCH"
+from gpucommons.scheduler.data_loading import PREFETCH_VARIABLE, WORKERS_VARIABLE
+
 #: Fewer batches say nothing; and so many of the newest are looked at.
 LEAST, WINDOW = 20, 256
 #: A batch that took so many times the usual one had a save or an evaluation in it.

@@ -8,8 +8,8 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import show
 from gpucommons.scheduler.client import plan_calls
+from gpucommons.scheduler.data_loading import loader_in_words
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.models.plans.loading_words import workers_text
 
 
 def add_commands(
@@ -47,7 +47,7 @@ def data(arguments: argparse.Namespace) -> int:
     lines = [found.text]
     if found.chosen is not None:
         since = "it runs so" if found.chosen.in_force else "from its next attempt on"
-        chosen = workers_text(found.chosen.workers, found.chosen.prefetch)
+        chosen = loader_in_words(found.chosen.workers, found.chosen.prefetch)
         lines.append(f"Chosen by {found.chosen.by}: {chosen} ({since}).")
     elif found.advised is not None and found.can_choose:
         lines.append(f"To set it for the next attempt: gpucommons data {arguments.job} --apply")

@@ -6,7 +6,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.intents import ChooseLoader
 from gpucommons.scheduler.core.model.types import Millis, Workload
-from gpucommons.scheduler.data_loading import LoaderChoice
+from gpucommons.scheduler.data_loading import LoaderChoice, loader_in_words
 
 #: So many changes in a row are in the history, then one in each span: who changes it without end fills it
 #: with nothing.
@@ -35,11 +35,7 @@ def choose(cycle: CycleState, workload: Workload, action: ChooseLoader, by: str)
 
 
 def in_words(choice: LoaderChoice | None) -> str:
-    """``4 workers, 2 batches ahead each``."""
+    """As in: it loads its data with these."""
     if choice is None:
         return "what its script says"
-    if choice.workers == 0:
-        return "no workers"
-    workers = "1 worker" if choice.workers == 1 else f"{choice.workers} workers"
-    batches = "1 batch" if choice.prefetch == 1 else f"{choice.prefetch} batches"
-    return f"{workers}, {batches} ahead each"
+    return loader_in_words(choice.workers, choice.prefetch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpucommons.scheduler.data_loading import loader_in_words
 from gpucommons.scheduler.models.plans.loading import DataAdvice
 
 _UNKNOWN = (
@@ -28,14 +29,6 @@ def hint_text(kind: str, values: Sequence[str]) -> str:
     return _HINTS[kind].format(*values)
 
 
-def workers_text(workers: int, prefetch: int) -> str:
-    """``4 workers, 2 batches ahead each``."""
-    if workers == 0:
-        return "no workers"
-    ahead = "1 batch" if prefetch == 1 else f"{prefetch} batches"
-    return f"{'1 worker' if workers == 1 else f'{workers} workers'}, {ahead} ahead each"
-
-
 def advice_text(view: DataAdvice) -> str:
     """The finding, what would help, and where the numbers are from."""
     if view.verdict == "unknown":
@@ -53,11 +46,11 @@ def advice_text(view: DataAdvice) -> str:
     found = f"It waits for its data for {wait}."
     if view.advised is not None and view.advised.workers is not None:
         span = f"{_ms(view.low_ms)} to {_ms(view.high_ms)}"
-        chosen = workers_text(view.advised.workers, view.advised.prefetch)
+        chosen = loader_in_words(view.advised.workers, view.advised.prefetch)
         now = (
             ""
             if view.workers is None
-            else f", now {workers_text(view.workers, view.prefetch or 2)}"
+            else f", now {loader_in_words(view.workers, view.prefetch or 2)}"
         )
         found += (
             f" With {chosen}{now}: likely {span} (the longer of computing and loading ÷ workers)."

@@ -16,6 +16,7 @@ _PACKAGE = Path(__file__).parents[3]
 _CALLBACKS = ("__init__.py", "handing_in.py", "keras.py", "lightning.py", "transformers.py")
 #: Module below ``gpucommons/scheduler`` → the file that it is a copy of.
 _OF_SCHEDULER = {
+    "data_loading.py": "data_loading.py",
     "errors.py": "errors.py",
     "files/durable_files.py": "files/durable_files.py",
     "in_pod/told_files.py": "in_pod/told_files.py",
