@@ -2,7 +2,8 @@
 
 torch's ``DataLoader`` is timed where it hands out batches, without a line in the script. The first batch of
 an epoch is left out: workers start, and files are opened. What somebody chose for the next attempt on the
-job's page is set on each loader before its first batch, and on no other way.
+job's page is set on each loader before its first batch, and in no other way; a loader that brings no first
+batch so begins anew as its script says.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import statistics
 import sys
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -32,7 +34,6 @@ _MOST_PARTS, _DEEPEST = 10_000, 16
 _MOST_CHOSEN = 1024
 #: A script that makes a loader for each epoch does not fill memory with those of the past.
 _MOST_CLOCKS = 64
-_PICKLED = (AttributeError, TypeError, RuntimeError, OSError, EOFError)
 _Batch = TypeVar("_Batch")
 
 
@@ -135,19 +136,15 @@ class Loading:
         fetch = iterator.__next__
 
         def begin_with_choice(this: Any) -> Any:
-            if not hasattr(this, "_gpucommons_clock"):
-                before = (this.num_workers, this.prefetch_factor)
-                self._choose(this)
-                this._gpucommons_clock = self.clock(_quietly(_about, this))
-                try:
-                    return self._begun(begin(this), this)
-                except _PICKLED as error:
-                    if (this.num_workers, this.prefetch_factor) == before:
-                        raise
-                    this.num_workers, this.prefetch_factor = before
-                    this._gpucommons_clock.about.update(_quietly(_about, this))
-                    _say(f"its data loader does not start with chosen workers ({error}): as before")
-            return self._begun(begin(this), this)
+            is_new = not hasattr(this, "_gpucommons_clock")
+            return self._as_chosen(begin, this) if is_new else _begun(begin, this)
+
+        def next_of_those_chosen(this: Any) -> Any:
+            if hasattr(this, "_gpucommons_otherwise"):
+                return _first_as_chosen(timed_next, this)
+            if hasattr(this, "_gpucommons_instead"):
+                return next(this._gpucommons_instead)
+            return timed_next(this)
 
         def timed_next(this: Any) -> Any:
             clock = getattr(this, "_gpucommons_clock", None)
@@ -165,11 +162,33 @@ class Loading:
             this._gpucommons_got_us = got_us
             return batch
 
-        loader.__iter__, iterator.__next__ = begin_with_choice, timed_next
+        loader.__iter__, iterator.__next__ = begin_with_choice, next_of_those_chosen
 
-    def _begun(self, iterator: Any, loader: Any) -> Any:
-        iterator._gpucommons_clock = loader._gpucommons_clock
-        return iterator
+    def _as_chosen(self, begin: Callable[[Any], Any], loader: Any) -> Any:
+        """A loader's first iterator. Where chosen workers cannot begin, those that its script says do."""
+        before = (loader.num_workers, loader.prefetch_factor)
+        self._choose(loader)
+        loader._gpucommons_clock = self.clock(_quietly(_about, loader))
+        if (loader.num_workers, loader.prefetch_factor) == before:
+            return _begun(begin, loader)
+
+        def as_its_script_says(why: str) -> Any:
+            _say(f"its data loader does not start with chosen workers ({why}): as its script says")
+            loader.num_workers, loader.prefetch_factor = before
+            # Where it keeps its workers, it would go on with those that failed.
+            loader._iterator = None
+            loader._gpucommons_clock.about.pop("prefetch", None)
+            loader._gpucommons_clock.about.update(_quietly(_about, loader))
+            return _begun(begin, loader)
+
+        try:
+            iterator = _begun(begin, loader)
+        except Exception as error:  # noqa: BLE001 - whatever a user's own class cannot do
+            why = _last_line(error)
+        else:
+            iterator._gpucommons_otherwise = as_its_script_says
+            return iterator
+        return as_its_script_says(why)
 
     def _choose(self, loader: Any) -> None:
         """What somebody chose. A stream is left alone: each worker would read all of it once more."""
@@ -180,6 +199,32 @@ class Loading:
             loader.prefetch_factor = self.prefetch or loader.prefetch_factor or 2
         else:
             loader.prefetch_factor = None
+
+
+def _begun(begin: Callable[[Any], Any], loader: Any) -> Any:
+    iterator = begin(loader)
+    iterator._gpucommons_clock = loader._gpucommons_clock
+    return iterator
+
+
+def _first_as_chosen(fetch: Callable[[Any], Any], iterator: Any) -> Any:
+    """Its first batch. Forked workers say only here that they cannot work: the script has got nothing yet."""
+    otherwise = iterator._gpucommons_otherwise
+    del iterator._gpucommons_otherwise
+    try:
+        return fetch(iterator)
+    except StopIteration:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a user's own class cannot do
+        why = _last_line(error)
+    _quietly(getattr(iterator, "_shutdown_workers", dict))
+    iterator._gpucommons_instead = otherwise(why)
+    return next(iterator._gpucommons_instead)
+
+
+def _last_line(error: Exception) -> str:
+    """An error of a worker comes with the lines of its traceback, the error itself last."""
+    return "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
 
 
 def _spent(clock: LoaderClock) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import sys
 import weakref
 from collections.abc import Iterator
@@ -42,6 +43,26 @@ class IterableDataset(Data):
     """A stream, by its name."""
 
 
+class OnTheGpu(Data):
+    """Cannot be read in many forked workers, which say so with the first batch."""
+
+    most = 0
+
+
+def read(dataset: Any, workers: int) -> None:
+    if isinstance(dataset, OnTheGpu) and workers > dataset.most:
+        message = "Caught in worker 0.\n  File x\nRuntimeError: cannot re-initialize CUDA"
+        raise RuntimeError(message)
+
+
+def start(loader: Any, error: Exception) -> None:
+    if loader.num_workers > 8:
+        raise error
+    if not loader.num_workers and loader.timeout:
+        message = "requires timeout == 0"
+        raise AssertionError(message)
+
+
 class Batch:
     nbytes = 16
 
@@ -58,31 +79,45 @@ def torch(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Any:
 
     class _BaseDataLoaderIter:
         def __init__(self, loader: Any) -> None:
-            self._num_workers = loader.num_workers
+            self._num_workers, self._dataset = loader.num_workers, loader.dataset
+            self._is_shut_down = False
             self._num_yielded = 0
             self._left = loader.batches
 
         def __next__(self) -> Any:
             if not self._left:
                 raise StopIteration
+            read(self._dataset, self._num_workers)
             clock.us += WAIT_US if self._num_yielded else 10 * WAIT_US
             self._left -= 1
             self._num_yielded += 1
             return {"x": [module.Batch()], "y": (3,)}
 
+        def __iter__(self) -> Any:
+            return self
+
+        def _shutdown_workers(self) -> None:
+            self._is_shut_down = True
+
     class DataLoader:
-        def __init__(self, dataset: Any, batches: int = 30, num_workers: int = 0) -> None:
+        _iterator: Any = None
+
+        def __init__(
+            self, dataset: Any, batches: int = 30, num_workers: int = 0, timeout: int = 0
+        ) -> None:
             self.dataset, self.batches, self.num_workers = dataset, batches, num_workers
             self.prefetch_factor = 2 if num_workers else None
-            self.batch_size = 4
+            self.batch_size, self.timeout = 4, timeout
+            self.persistent_workers = False
 
         def __iter__(self) -> Any:
-            if self.num_workers > 8:
-                message = "cannot pickle"
-                raise TypeError(message)
+            start(self, module.cannot_start)
+            if self.persistent_workers and self.num_workers:
+                self._iterator = self._iterator or _BaseDataLoaderIter(self)
+                return self._iterator
             return _BaseDataLoaderIter(self)
 
-    module.Batch = Batch  # type: ignore[attr-defined]
+    module.Batch, module.cannot_start = Batch, TypeError("cannot pickle")  # type: ignore[attr-defined]
     module.DataLoader, module._BaseDataLoaderIter = DataLoader, _BaseDataLoaderIter  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
     monkeypatch.setitem(sys.modules, "torch.utils.data.dataloader", module)
@@ -175,14 +210,86 @@ def test_without_a_choice_nothing_is_set(torch: Any, clock: Clock) -> None:
     assert (loader.num_workers, loader.prefetch_factor) == (1, 2)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [TypeError("cannot pickle"), pickle.PicklingError("cannot pickle"), MemoryError("too many")],
+)
 def test_a_loader_that_does_not_start_as_chosen_starts_as_the_script_says(
-    torch: Any, clock: Clock, capsys: pytest.CaptureFixture[str]
+    torch: Any, clock: Clock, capsys: pytest.CaptureFixture[str], error: Exception
 ) -> None:
+    torch.cannot_start = error
     loading(clock, GPUCOMMONS_LOADER_WORKERS="9")
     loader = torch.DataLoader(Data(), num_workers=1)
     trained(iter(loader), clock)
     assert (loader.num_workers, loader.prefetch_factor) == (1, 2)
-    assert "does not start with chosen workers (cannot pickle)" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"{error}): as its script says" in said
+    assert type(error).__name__ in said
+
+
+def test_a_loader_that_needs_workers_keeps_them_where_none_are_chosen(
+    torch: Any, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = loading(clock, GPUCOMMONS_LOADER_WORKERS="0")
+    loader = torch.DataLoader(Data(), num_workers=3, timeout=60)
+    trained(iter(loader), clock)
+    assert (loader.num_workers, loader.prefetch_factor) == (3, 2)
+    assert "AssertionError: requires timeout == 0" in capsys.readouterr().err
+    told = found.report()
+    assert told is not None
+    assert (told["workers"], told["prefetch"], told["batches"]) == (3, 2, 29)
+
+
+@pytest.mark.parametrize("own", [0, 1])
+def test_workers_that_bring_no_first_batch_are_replaced_by_what_the_script_says(
+    torch: Any,
+    clock: Clock,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    own: int,
+) -> None:
+    prefetch = 2 if own else None
+    monkeypatch.setattr(OnTheGpu, "most", own)
+    found = loading(clock, GPUCOMMONS_LOADER_WORKERS="4")
+    loader = torch.DataLoader(OnTheGpu(), num_workers=own)
+    loader.persistent_workers = True
+    begun = iter(loader)
+    assert len(list(begun)) == loader.batches
+    assert begun._is_shut_down
+    assert (loader.num_workers, loader.prefetch_factor) == (own, prefetch)
+    said = capsys.readouterr().err
+    assert "(RuntimeError: cannot re-initialize CUDA): as its script says" in said
+    told = found.report()
+    assert told is not None
+    assert (told["workers"], told["batches"], told.get("prefetch")) == (own, 29, prefetch)
+    other = torch.DataLoader(Data())
+    next(iter(other))
+    assert other.num_workers == 4, "a loader that can has what was chosen"
+
+
+def test_what_fails_after_the_first_batch_is_the_scripts_own(torch: Any, clock: Clock) -> None:
+    loading(clock, GPUCOMMONS_LOADER_WORKERS="4")
+    loader = torch.DataLoader(Data())
+    begun = iter(loader)
+    next(begun)
+    begun._dataset = OnTheGpu()
+    with pytest.raises(RuntimeError, match="cannot re-initialize"):
+        next(begun)
+    assert loader.num_workers == 4
+
+
+def test_an_empty_loader_ends_as_it_does_without_a_choice(
+    torch: Any, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loading(clock, GPUCOMMONS_LOADER_WORKERS="4")
+    assert list(iter(torch.DataLoader(Data(), batches=0))) == []
+    assert capsys.readouterr().err == ""
+
+
+def test_an_error_that_the_script_has_anyway_is_raised(torch: Any, clock: Clock) -> None:
+    loading(clock, GPUCOMMONS_LOADER_WORKERS="4")
+    with pytest.raises(RuntimeError, match="cannot re-initialize"):
+        next(iter(torch.DataLoader(OnTheGpu(), num_workers=1)))
 
 
 def test_an_error_of_the_scripts_own_loader_stays_its_own(torch: Any, clock: Clock) -> None:
