@@ -75,7 +75,8 @@ def _view(workload: Workload, attempt: Attempt | None, advice: LoadingAdvice) ->
             prefetch=chosen.prefetch,
             by=chosen.by,
             at_ms=chosen.at_ms,
-            in_force=bool(workload.attempts) and workload.attempts[-1].reserved_ms > chosen.at_ms,
+            # A cycle does what it was asked before it places anybody.
+            in_force=bool(workload.attempts) and workload.attempts[-1].reserved_ms >= chosen.at_ms,
         ),
         text="",
     )

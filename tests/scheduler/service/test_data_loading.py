@@ -99,6 +99,21 @@ def test_a_choice_holds_from_the_next_attempt_on_and_is_stored(world: ServiceWor
     assert asked(world, job).chosen is None
 
 
+def test_an_attempt_that_begins_in_the_moment_of_the_choice_runs_with_it(
+    world: ServiceWorld,
+) -> None:
+    ann = world.principal("ann")
+    request = a_request(role={"milli_gpu": 1000, "cpu_milli": 4000, "memory_mib": 4096})
+    job = jobs.submit(world.service, ann, request, key=None)
+    choose_loader(world.service, ann, job.id, models.LoaderSettings(workers=3))
+    world.pass_time(0)
+    begun = world.loop.cluster.workloads[WorkloadId(job.id)]
+    chosen = asked(world, job).chosen
+    assert chosen is not None
+    assert begun.attempts[-1].reserved_ms == chosen.at_ms
+    assert chosen.in_force
+
+
 def test_another_run_of_the_same_keeps_what_was_chosen(world: ServiceWorld) -> None:
     job, ann = running(world), world.principal("ann")
     done(choose_loader(world.service, ann, job.id, models.LoaderSettings(workers=3)))
