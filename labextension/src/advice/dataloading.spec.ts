@@ -70,7 +70,7 @@ it('says nothing where nothing was timed, and names no gain where none is known'
     msg
   );
   expect(fine?.finding).toBe(
-    'It does not wait for its data: 1.3 ms of 160 ms per batch.'
+    'It hardly waits for its data: 1.3 ms of 160 ms per batch.'
   );
   const busy = { ...BOUND, verdict: 'busy' as const, gpu_percent: 96 };
   expect(dataView(busy, true, msg)?.finding).toContain(

@@ -78,7 +78,7 @@ function finding(advice: IDataAdvice, msg: Messages): string {
       return trans.__('How it waits for its data is not known yet.');
     case 'fine':
       return trans.__(
-        'It does not wait for its data: %1 of %2 per batch.',
+        'It hardly waits for its data: %1 of %2 per batch.',
         spell(wait),
         spell(batch)
       );

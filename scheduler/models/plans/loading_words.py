@@ -37,7 +37,7 @@ def advice_text(view: DataAdvice) -> str:
     wait = f"{_ms(view.wait_ms)} of {_ms(view.batch_ms)} per batch ({percent} %)"
     source = f"Timed over the newest {view.batches} batches of attempt {view.attempt}, in its first process."
     if view.verdict == "fine":
-        return f"It does not wait for its data: {wait}. {source}"
+        return f"It hardly waits for its data: {wait}. {source}"
     if view.verdict == "busy":
         return (
             f"It waits for its data for {wait}, and its GPUs are busy all the same ({view.gpu_percent} %):"
