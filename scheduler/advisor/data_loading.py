@@ -20,7 +20,8 @@ BUSY = 0.9
 #: Fewer batches than these are waited for: the loader is fast enough, and uneven.
 _UNEVEN_PERCENT = 30
 _MOST_PREFETCH = 8
-#: Batches ahead take no more than this part of the memory that a worker asks for; all data no more than half.
+#: Batches ahead take no more than this part of the memory that a worker asks for, all data no more than half;
+#: either is shared by its training processes, each of which has its own.
 _AHEAD, _CACHED = 0.1, 0.5
 #: More workers than this win nothing by it.
 _LEAST_GAIN = 0.9

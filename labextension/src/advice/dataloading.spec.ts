@@ -93,6 +93,7 @@ it('words what is beside in the language of the page, and what is new as it came
   expect(said[0]).toContain('has 2 of the 3 cores');
   expect(said[1]).toContain('its node has no more');
   expect(said[2]).toContain('takes 4.7 GiB once it is loaded');
+  expect(said[2]).toContain('16.0 GiB of memory, shared by its training');
   expect(said[3]).toContain('lie on nfs4');
   expect(said.at(-1)).toBe('Of a newer scheduler.');
   expect(new Set(said).size).toBe(8);

@@ -138,7 +138,7 @@ function hintText(hint: ILoadingHint, msg: Messages): string {
       );
     case 'cache':
       return trans.__(
-        'All of its data takes %1 GiB once it is loaded, and each worker of the job has %2 GiB of memory: where samples are the same each time, keep them there.',
+        'All of its data takes %1 GiB once it is loaded, and each worker of the job has %2 GiB of memory, shared by its training processes: where samples are the same each time, keep them there.',
         first,
         second
       );

@@ -17,8 +17,8 @@ _HINTS = {
     " node has no more.",
     "stream": "Its data is a stream: more workers would each read all of it, unless it shares itself out.",
     "loader": "Its loader is not torch's, so it has to be told in the script to load ahead.",
-    "cache": "All of its data takes {0} GiB once it is loaded, and each worker of the job has {1} GiB of memory:"
-    " where samples are the same each time, keep them there.",
+    "cache": "All of its data takes {0} GiB once it is loaded, and each worker of the job has {1} GiB of memory,"
+    " shared by its training processes: where samples are the same each time, keep them there.",
     "remote": "Its files lie on {0}, behind a network: copy them to a disk of the node first.",
     "far": "It ran on nodes that do not have the data which it names.",
 }

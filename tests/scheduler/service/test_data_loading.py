@@ -78,7 +78,7 @@ def test_what_it_waits_is_said_with_what_would_help_and_where_that_is_from(
         "It waits for its data for 120 ms of 160 ms per batch (75 %). With 3 workers, 2 batches ahead"
         " each, now no workers: likely 40 ms to 44 ms (the longer of computing and loading ÷ workers)."
         " All of its data takes 0.01 GiB once it is loaded, and each worker of the job has 4.0 GiB of"
-        " memory: where samples are the same each time, keep them there. Timed over the newest 200"
+        " memory, shared by its training processes: where samples are the same each time, keep them there. Timed over the newest 200"
         " batches of attempt 1, in its first process."
     )
 
