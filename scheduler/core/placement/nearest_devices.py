@@ -23,7 +23,7 @@ def nearest_together(placed: Placed, hold_class: HoldClass) -> Placed:
     """The same workers on the same nodes; those with whole GPUs on devices that are nearest together.
 
     The capacity is as it was before they were placed. Nobody gets another kind of GPU, and no more of
-    fixed blocks.
+    fixed blocks: who has two kinds keeps what it has.
     """
     found = list(placed)
     alike = sorted(
@@ -38,7 +38,7 @@ def nearest_together(placed: Placed, hold_class: HoldClass) -> Placed:
 
 
 def _has_choice(worker: Worker, slot: PlacementSlot) -> bool:
-    return worker.whole_gpus > 0 and differ(slot.node.distances)
+    return worker.whole_gpus > 0 and differ(slot.node.distances) and len(_kinds(slot)) == 1
 
 
 def _where(slot: PlacementSlot) -> tuple[str, tuple[str, ...]]:
