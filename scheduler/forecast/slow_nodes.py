@@ -3,8 +3,10 @@
 Only what is the same is compared: the same files, command, variables and environment, on as many whole
 GPUs of the same kind under the same driver, on one node. So a job, or what was submitted again
 unchanged, is what tells nodes apart; trials of a sweep differ, and tell nothing. Each such job speaks
-with one voice, and each node by its median, so neither one bad run nor one busy team makes a node
-slow. What is told are the scripts' own reports of their steps: a hint, and no measurement of the node.
+with one voice, the median of its runs there, and a node is as slow as the median of these voices: one
+bad run makes no node slow, and a job that runs often counts no more than another. Where few jobs ran,
+they decide; where one did, it does alone. What is told are the scripts' own reports of their steps: a
+hint, and no measurement of the node.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from gpucommons.scheduler.core.model.types import Attempt, Millis, NodeId, Spec,
 _DAY_MS = 86_400_000
 #: Older runs are of another time.
 COUNTED_MS = 14 * _DAY_MS
-#: A node is avoided for so long after the last run that was slow there: then it is tried again.
+#: A node is avoided for so long after the last run there of a job that is slow there: then it is tried again.
 AVOIDED_MS = 7 * _DAY_MS
 #: Fewer runs of a job on a node, or on all others, say nothing.
 LEAST_RUNS = 5
@@ -118,17 +120,25 @@ def _ratio(here: Sequence[StepTime], elsewhere: Sequence[StepTime]) -> float | N
     return median(one.step_s for one in here) / median(map(median, others.values()))
 
 
+def _percent(ratio: float) -> int:
+    return round(100 * (ratio - 1))
+
+
 def _slow(
     node: Node, told: Sequence[tuple[float, Sequence[StepTime]]], now_ms: Millis
 ) -> SlowNode | None:
-    percent = round(100 * (median(ratio for ratio, _ in told) - 1))
-    runs = [one for _, here in told for one in here]
-    until_ms = Millis(max(one.at_ms for one in runs) + AVOIDED_MS)
-    if percent < SLOW_PERCENT or until_ms <= now_ms:
+    percent = _percent(median(ratio for ratio, _ in told))
+    if percent < SLOW_PERCENT:
+        return None
+    # Jobs that are as fast there as elsewhere keep no node avoided: it is tried again all the same.
+    slower = [one for ratio, here in told if _percent(ratio) >= SLOW_PERCENT for one in here]
+    until_ms = Millis(max(one.at_ms for one in slower) + AVOIDED_MS)
+    if until_ms <= now_ms:
         return None
     return SlowNode(
         percent=percent,
-        runs=len(runs),
+        runs=sum(len(here) for _, here in told),
+        jobs=len(told),
         since_ms=now_ms if node.slow is None else node.slow.since_ms,
         until_ms=until_ms,
     )

@@ -45,12 +45,14 @@ class UnhealthyDevice:
 class SlowNode:
     """A node on which the same steps took longer than on others: of equal nodes another is taken."""
 
-    #: So much longer, by the median of so many runs.
+    #: So much longer: the median over jobs, each of which says it by the median of its runs there.
     percent: int
+    #: Of all these jobs.
     runs: int
     since_ms: Millis
     #: Unless more runs say so again.
     until_ms: Millis
+    jobs: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

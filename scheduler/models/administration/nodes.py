@@ -48,8 +48,10 @@ class DeviceView(View):
 class SlowView(View):
     """The same steps took longer on a node than on others, as those who ran them told."""
 
+    #: So much longer, by the median over jobs.
     percent: int
     runs: int
+    jobs: int
     since_ms: int
     #: Until then another is taken of equal nodes.
     until_ms: int

@@ -179,7 +179,11 @@ def _slow_view(slow: SlowNode | None) -> models.SlowView | None:
     if slow is None:
         return None
     return models.SlowView(
-        percent=slow.percent, runs=slow.runs, since_ms=slow.since_ms, until_ms=slow.until_ms
+        percent=slow.percent,
+        runs=slow.runs,
+        jobs=slow.jobs,
+        since_ms=slow.since_ms,
+        until_ms=slow.until_ms,
     )
 
 

@@ -55,7 +55,9 @@ def found(times: list[StepTime], nodes: dict[NodeId, Node] = NODES) -> dict[Node
 def test_a_node_where_the_same_steps_take_longer_is_slow() -> None:
     times = [*runs(N1, *[1.3] * 5), *runs(N2, *[1.0] * 3), *runs(N3, *[1.0] * 3)]
     assert slow_nodes(times, NODES, NOW) == {
-        N1: SlowNode(percent=30, runs=5, since_ms=NOW, until_ms=Millis(NOW - 1 + AVOIDED_MS))
+        N1: SlowNode(
+            percent=30, runs=5, jobs=1, since_ms=NOW, until_ms=Millis(NOW - 1 + AVOIDED_MS)
+        )
     }
 
 
@@ -83,6 +85,23 @@ def test_each_job_has_one_voice() -> None:
     for job in ("b", "c"):
         times += [*runs(N1, *[1.0] * 5, job=job), *runs(N2, *[1.0] * 5, job=job)]
     assert found(times) == {}
+
+
+def test_a_node_is_as_slow_as_the_median_of_its_jobs() -> None:
+    times = []
+    for job, step_s in (("a", 1.4), ("b", 1.2), ("c", 1.0)):
+        times += [*runs(N1, *[step_s] * 6, job=job), *runs(N2, *[1.0] * 5, job=job)]
+    slow = slow_nodes(times, NODES, NOW)
+    assert (slow[N1].percent, slow[N1].runs, slow[N1].jobs) == (20, 18, 3)
+
+
+def test_a_job_that_is_as_fast_there_keeps_no_node_avoided() -> None:
+    last = NOW - AVOIDED_MS
+    slower = [*runs(N1, *[1.6] * 5, job="a", at_ms=last + 7), *runs(N2, *[1.0] * 5, job="a")]
+    alike = [*runs(N1, *[1.0] * 5, job="b"), *runs(N2, *[1.0] * 5, job="b")]
+    (slow,) = slow_nodes([*slower, *alike], NODES, NOW).values()
+    assert (slow.percent, slow.until_ms) == (30, NOW + 7)
+    assert slow_nodes([*slower, *alike], NODES, Millis(NOW + 7)) == {}
 
 
 def test_old_runs_are_of_another_time_and_what_was_slow_is_tried_again() -> None:

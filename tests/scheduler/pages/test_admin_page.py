@@ -64,14 +64,17 @@ async def test_a_slow_node_is_shown_with_its_reason_and_until_when(
     visit: Any, scheduler: Any, cluster: Any
 ) -> None:
     found = cluster.nodes()
-    slow = models.SlowView(percent=30, runs=7, since_ms=cluster.NOW, until_ms=cluster.NOW + 1)
+    slow = models.SlowView(
+        percent=30, runs=17, jobs=2, since_ms=cluster.NOW, until_ms=cluster.NOW + 1
+    )
     found.nodes[0] = found.nodes[0].model_copy(update={"slow": slow})
     scheduler.answers["GET /v1/nodes"] = found
 
     text = await (await visit("admin")).page("admin")
-    assert "Steps take 30 % longer here than the same steps elsewhere (median of 7 runs)" in text
+    assert "Steps take 30 % longer here than the same steps elsewhere (17 runs of 2 jobs)" in text
     german = await (await visit("admin")).get("admin", headers={"Accept-Language": "de"})
-    assert "Schritte dauern hier 30 % länger als dieselben Schritte anderswo" in german.text
+    said = "Schritte dauern hier 30 % länger als dieselben Schritte anderswo (17 Läufe von 2 Jobs)"
+    assert said in german.text
 
 
 async def test_a_configuration_that_is_not_in_force_is_said_to_admins_with_why(

@@ -23,7 +23,8 @@ def note_slow_nodes(cycle: CycleState, action: NoteSlowNodes, by: str) -> None:
 def _text(node: Node, slow: SlowNode | None) -> str:
     if slow is None:
         return f"{node.node_id} is avoided no more: it is not known to be slow."
+    jobs = "1 job" if slow.jobs == 1 else f"{slow.jobs} jobs"
     return (
         f"Steps take {slow.percent} % longer on {node.node_id} than the same steps elsewhere"
-        f" (median of {slow.runs} runs): of equal nodes another is taken."
+        f" ({slow.runs} runs of {jobs}): of equal nodes another is taken."
     )

@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import Millis, NodeId
 
 N1 = NodeId("n1")
-SLOW = SlowNode(percent=30, runs=7, since_ms=Millis(1), until_ms=Millis(2))
+SLOW = SlowNode(percent=30, runs=17, jobs=2, since_ms=Millis(1), until_ms=Millis(2))
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_what_is_no_longer_noted_is_over(world: World) -> None:
     assert node_of(world, world.run(a_job("a", 1000))) == "n1"
     told = [event.text for event in world.events if event.kind == "node-slow"]
     assert told == [
-        "Steps take 30 % longer on n1 than the same steps elsewhere (median of 7 runs): of equal nodes another is taken.",
+        "Steps take 30 % longer on n1 than the same steps elsewhere (17 runs of 2 jobs): of equal nodes another is taken.",
         "n1 is avoided no more: it is not known to be slow.",
     ]
 
