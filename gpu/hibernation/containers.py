@@ -8,6 +8,7 @@ a device that is nothing but such a ``/proc`` with CRIU beside it.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,12 @@ RESOURCE = "gpucommons.io/hibernate"
 PROFILE = "gpucommons/hibernate.json"
 #: The device as the runtime knows it, and the file that describes it.
 DEVICE, DEVICE_FILE = f"{RESOURCE}=proc", "gpucommons-hibernate.json"
+#: How a container runtime says that a node lacks the filter, or the device and no other one: what is
+#: others', nobody here brings back.
+PROFILE_LACKING = re.compile(
+    rf'cannot load seccomp profile \\?"[^"\\]*/seccomp/{re.escape(PROFILE)}\\?"'
+)
+DEVICE_LACKING = re.compile(rf"unresolvable CDI devices {re.escape(DEVICE)}(?![\w,])")
 _INSIDE = "/run/gpucommons/hibernation"
 #: Where a container finds CRIU.
 CRIU = f"{_INSIDE}/criu"

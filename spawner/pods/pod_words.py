@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from gpucommons.gpu.hibernation.containers import DEVICE_LACKING
 from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 
 _SHOWN_CHARACTERS = 400
@@ -53,17 +54,17 @@ _OF_RESTART = "Back-off restarting failed container"
 #: Why a container cannot be made, which its runtime says in its own words.
 _UNMADE = (
     (
-        "MOUNT_ATTR_IDMAP",
+        re.compile("MOUNT_ATTR_IDMAP"),
         "The server cannot be started: the file system of one of its volumes knows no users of a pod's"
         " own (hostUsers: false). Tell your admin",
     ),
     (
-        "cannot load seccomp profile",
+        re.compile("cannot load seccomp profile"),
         "The server cannot be started: its machine lacks the filter of system calls that it asks for."
         " Try again, or tell your admin",
     ),
     (
-        "unresolvable CDI devices",
+        DEVICE_LACKING,
         "The server cannot be started: its machine lacks the device by which its kernels are saved. Try"
         " again, or tell your admin",
     ),
@@ -255,7 +256,7 @@ def _unmade_container(container: Mapping[str, Any]) -> str | None:
 
 
 def _unmade(message: str) -> str | None:
-    return next((sentence for words, sentence in _UNMADE if words in message), None)
+    return next((sentence for words, sentence in _UNMADE if words.search(message)), None)
 
 
 def _failed(reason: str, message: str, image: str) -> str:

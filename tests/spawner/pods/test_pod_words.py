@@ -94,7 +94,7 @@ from gpucommons.spawner.pods.pod_words import api_refusal, event_sentence, stuck
         ),
         (
             "Failed",
-            "Error: failed to inject CDI devices: unresolvable CDI devices gpucommons.io/x=proc",
+            "Error: failed to inject CDI devices: unresolvable CDI devices gpucommons.io/hibernate=proc",
             "lacks the device by which its kernels are saved",
         ),
         (
@@ -148,6 +148,13 @@ def test_a_filter_that_the_machine_lacks_may_come_and_is_said() -> None:
     assert "its machine lacks the filter of system calls" in found[0]
     assert not found[1]
     assert stuck(waiting("CreateContainerError", "something else")) is None
+
+
+def test_a_device_that_is_not_ours_is_told_in_the_runtimes_words() -> None:
+    lacking = "unresolvable CDI devices nvidia.com/gpu=0"
+    assert stuck(waiting("CreateContainerError", lacking)) is None
+    said = event_sentence({"reason": "Failed", "message": f"Error: {lacking}"})
+    assert said == f"The server cannot be started yet: Error: {lacking}"
 
 
 @pytest.mark.parametrize("which", ["state", "lastState"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from gpucommons.gpu.hibernation.containers import DEVICE_LACKING, PROFILE_LACKING
 from gpucommons.scheduler.executors.kubernetes.objects.names import PYTHON
 from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import JobSeen, PodSeen, Why
 from gpucommons.scheduler.failures import Failure, headline
@@ -54,10 +55,7 @@ _WAITS_FOR = {
     "CreateContainerError": _MAKE,
 }
 #: What a node's agent prepares, and brings back where somebody removed it.
-_UNPREPARED = {
-    "cannot load seccomp profile": "the filter of system calls",
-    "unresolvable CDI devices": "the device",
-}
+_UNPREPARED = ((PROFILE_LACKING, "the filter of system calls"), (DEVICE_LACKING, "the device"))
 _TAKEN_AWAY = {
     "PreemptionByScheduler": (
         "The cluster gave the place of {name} to other work of higher priority that is not ours"
@@ -76,7 +74,7 @@ def waits_for(why: Why) -> str:
 
 def unprepared(why: Why) -> str:
     """What its node lacks for pods whose memory is saved; empty where nothing of that is missing."""
-    lacking = next((lacks for said, lacks in _UNPREPARED.items() if said in why.message), "")
+    lacking = next((lacks for said, lacks in _UNPREPARED if said.search(why.message)), "")
     return lacking and (
         f"Its node lacks {lacking} by which its memory is saved, which the node's agent brings back:"
         f" {_short(why.message)}"

@@ -353,11 +353,11 @@ def test_a_start_that_cannot_become_right_is_given_up(pod: PodSeen, text: str) -
     ("said", "lacks"),
     [
         (
-            'cannot load seccomp profile "/var/lib/kubelet/seccomp/x.json": no such file',
+            'cannot load seccomp profile "/var/lib/kubelet/seccomp/gpucommons/hibernate.json": no such file',
             "the filter of system calls",
         ),
         (
-            "failed to inject CDI devices: unresolvable CDI devices gpucommons.io/x=p",
+            "failed to inject CDI devices: unresolvable CDI devices gpucommons.io/hibernate=proc",
             "the device",
         ),
     ],
@@ -372,6 +372,25 @@ def test_a_node_that_lacks_what_saves_memory_may_get_it_and_is_the_nodes_failure
     assert why is not None
     assert why.text.startswith(f"Its node lacks {lacks} by which its memory is saved")
     assert why.again
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "CDI device injection failed: unresolvable CDI devices nvidia.com/gpu=0",
+        "unresolvable CDI devices gpucommons.io/hibernate=proc, nvidia.com/gpu=0",
+        "unresolvable CDI devices nvidia.com/gpu=0, gpucommons.io/hibernate=proc",
+        'cannot load seccomp profile "/var/lib/kubelet/seccomp/operator/audit.json": no such file',
+    ],
+)
+def test_a_device_or_filter_that_is_not_ours_is_not_waited_for(said: str) -> None:
+    seen = single(a_pod_seen(waiting=Why(reason="CreateContainerError", message=said)))
+
+    why = observed_state.why_give_up(seen, EXPECTED)
+    assert why is not None
+    assert why.text == f"Its container cannot be made: {said}"
+    assert not why.again
+    assert observed_state.why_uncertain(seen) is None
 
 
 def test_a_webhook_that_takes_away_or_repeats_the_gpu_variable_is_noticed() -> None:
