@@ -18,12 +18,20 @@ def _helm() -> None:
 
 
 @pytest.mark.parametrize("scale_up", ["placeholder", "provisioning-request"])
-def test_requests_for_nodes_may_be_made_where_a_pool_asks_by_them(scale_up: str) -> None:
+def test_requests_for_nodes_may_be_made_where_a_pool_asks_by_them_and_removed_anywhere(
+    scale_up: str,
+) -> None:
     documents = rendered({"jobs.pools.train.scale_up": scale_up})
     (role,) = of_kind(documents, "Role", "gpucommons-scheduler")
-    verbs = {one: rule["verbs"] for rule in role["rules"] for one in rule["resources"]}
-    assert ("provisioningrequests" in verbs) == (scale_up == "provisioning-request")
-    assert verbs.get("podtemplates", ["create", "delete"]) == ["create", "delete"]
+
+    def verbs(resource: str) -> set[str]:
+        rules = (rule for rule in role["rules"] if resource in rule["resources"])
+        return {verb for rule in rules for verb in rule["verbs"]}
+
+    asks = scale_up == "provisioning-request"
+    makes = {"watch", "create"} if asks else set()
+    assert verbs("provisioningrequests") == {"list", "delete"} | makes
+    assert verbs("podtemplates") == {"delete"} | (makes - {"watch"})
     (config,) = of_kind(documents, "ConfigMap", "gpucommons-scheduler")
     found = KubernetesSettings.model_validate(yaml.safe_load(config["data"]["kubernetes.yaml"]))
     assert found.place_of("train").scale_up == scale_up

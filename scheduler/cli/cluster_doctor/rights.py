@@ -44,6 +44,9 @@ CLEARS_NOTEBOOKS = (Right(group="", resource="pods", verbs=("delete",)),)
 HOLDS_CARDS = (
     Right(group="", resource="pods", verbs=("create", "delete")),
     Right(group="", resource="pods/log", verbs=("get",)),
+    Right(group="apps", resource="deployments", verbs=("get",), name=SCHEDULER),
+    Right(group="", resource="podtemplates", verbs=("delete",)),
+    Right(group="autoscaling.x-k8s.io", resource="provisioningrequests", verbs=("list", "delete")),
 )
 #: The operator's, everywhere.
 OPERATES = (

@@ -148,6 +148,23 @@ def test_what_an_autoscaler_cannot_bring_is_said_and_asked_for_again(jobs: Askin
     )
 
 
+@pytest.mark.usefixtures("known")
+def test_once_no_pool_asks_by_requests_what_is_left_of_them_goes(jobs: Asking) -> None:
+    jobs.executor.nodes()
+    jobs.missing = {jobs.pool.name: 1}
+    wait_for(lambda: len(jobs.requests()) == 1, "a request")
+    place = jobs.settings.place_of(jobs.pool.name)
+    back = place.model_copy(update={"scale_up": "placeholder"})
+    jobs.settings = jobs.settings.model_copy(update={"pools": {jobs.pool.name: back}})
+    jobs.missing = {}
+    jobs.restart()
+    jobs.executor.nodes()
+    wait_for(lambda: not jobs.requests(), "no request")
+    wait_for(
+        lambda: not jobs.core.list_namespaced_pod_template(jobs.namespace).items, "no template"
+    )
+
+
 def test_a_cluster_without_such_requests_works_on_and_an_admin_reads_why(jobs: Asking) -> None:
     assert jobs.executor.nodes() == ()
     jobs.missing = {jobs.pool.name: 1}

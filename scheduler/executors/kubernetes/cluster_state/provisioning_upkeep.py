@@ -1,4 +1,8 @@
-"""Keeps as many ProvisioningRequests in the cluster as nodes are missing, in pools that chose so."""
+"""Keeps as many ProvisioningRequests in the cluster as nodes are missing, in pools that chose so.
+
+Where none chooses so any more, what is left is removed once after each start: an autoscaler would go on
+serving it.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +32,10 @@ from gpucommons.scheduler.executors.kubernetes.nodes.provisioning_requests impor
     in_words,
     pod_template,
     provisioning_request,
+    read_request,
     request_name,
 )
+from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 
 #: A list of them takes no longer where the cluster knows such objects.
@@ -64,6 +70,8 @@ class Provisioning:
         self._blind_since_s: float | None = None
         #: What an admin is told of pools for which no request can be made.
         self._refused: dict[PoolName, str] = {}
+        #: Where no pool asks by requests: whether there is none left.
+        self._is_cleared = False
 
     def sentences(self) -> Mapping[str, str]:
         """What an admin is told, by pool."""
@@ -75,7 +83,10 @@ class Provisioning:
 
     def beat(self) -> None:
         """Order what is missing, and remove what nothing needs."""
-        missing = self._around.missing_nodes() if self._settings.provisions else None
+        if not self._settings.provisions:
+            self._clear()
+            return
+        missing = self._around.missing_nodes()
         if missing is None:
             return
         wanted = {
@@ -93,6 +104,28 @@ class Provisioning:
             self._make(pool, number)
         for request in found.remove:
             self._remove(request)
+
+    def _clear(self) -> None:
+        """Of pools that asked by requests once. Most clusters know no such objects."""
+        if self._is_cleared:
+            return
+
+        def work() -> None:
+            ours = f"{names.INSTANCE}={self._settings.instance}"
+            try:
+                found = self._connection.get(self._path("provisioningrequests"), labelSelector=ours)
+            except ApiError as error:
+                if error.status != NOT_FOUND:
+                    raise
+                return
+            for request in filter(None, map(read_request, found["items"])):
+                self._delete_both(request)
+
+        def told(error: ApiError | None) -> None:
+            # What we may not do is tried again at the next start.
+            self._is_cleared = error is None or not error.try_again
+
+        self._orders.give("no requests", work, told)
 
     def _say_that_none_are_known(self, wanted: Mapping[PoolName, int]) -> None:
         now_s = self._now_s()
@@ -137,11 +170,13 @@ class Provisioning:
                 )
 
     def _remove(self, request: RequestSeen) -> None:
-        def work() -> None:
-            self._delete(self._path("provisioningrequests", request.name), uid=request.uid)
-            self._delete(self._path("podtemplates", request.name))
+        key = ("no request", request.uid)
+        self._orders.give(key, partial(self._delete_both, request), lambda _error: None)
 
-        self._orders.give(("no request", request.uid), work, lambda _error: None)
+    def _delete_both(self, request: RequestSeen) -> None:
+        """A request and the template that it names."""
+        self._delete(self._path("provisioningrequests", request.name), uid=request.uid)
+        self._delete(self._path("podtemplates", request.name))
 
     def _delete(self, path: str, *, uid: str | None = None) -> None:
         try:

@@ -43,6 +43,9 @@ class Cluster:
         #: As the kubelet shows pods that it does not run.
         self.failed: dict[str, str] | None = None
 
+    def get(self, _path: str, **_query: Any) -> dict[str, Any]:
+        return {"items": []}
+
     def post(self, path: str, body: dict[str, Any]) -> None:
         self.made += 1
         meta = {**body["metadata"], "uid": f"uid-{self.made}"}
