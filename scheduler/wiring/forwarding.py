@@ -50,18 +50,29 @@ def publish(state: Path, url: str, *, pages_port: int) -> None:
     if not url:
         (state / _ADDRESS).unlink(missing_ok=True)
         return
-    found = urlsplit(url)
-    said = {"host": found.hostname, "api": found.port or 80, "pages": pages_port}
+    host, port = _host_and_port(url)
+    said = {"host": host, "api": port, "pages": pages_port}
     write_whole(state / _ADDRESS, json.dumps(said).encode())
 
 
-def published(state: Path, what: str) -> tuple[str, int] | None:
-    """Host and port at which the one that leads takes calls of its ``api`` or ``pages``; None: it did not say."""
+def published(state: Path, what: str, *, own_url: str = "") -> tuple[str, int] | None:
+    """Host and port at which the one that leads takes calls of its ``api`` or ``pages``; None: it did not say.
+
+    None as well where we are reached there ourselves, at ``own_url``: we led until our container was started
+    anew, and whoever leads now has not written yet. What we forward would come back to us for ever.
+    """
     try:
         said = json.loads((state / _ADDRESS).read_text())
-        return str(said["host"]), int(said[what])
+        host, api, wanted = str(said["host"]), int(said["api"]), int(said[what])
     except (OSError, ValueError, KeyError, TypeError):
         return None
+    is_own = bool(own_url) and (host, api) == _host_and_port(own_url)
+    return None if is_own else (host, wanted)
+
+
+def _host_and_port(url: str) -> tuple[str | None, int]:
+    found = urlsplit(url)
+    return found.hostname, found.port or 80
 
 
 def most_calls() -> int:
@@ -91,14 +102,16 @@ class LeaderAddress:
             return socket.create_connection(address, timeout=_PATIENCE_S)
 
 
-def leaders_api(state: Path) -> LeaderAddress:
-    """The API of the one that leads."""
-    return LeaderAddress(here=api_socket(state), elsewhere=partial(published, state, "api"))
+def leaders_api(state: Path, *, own_url: str) -> LeaderAddress:
+    """The API of the one that leads, which we do not."""
+    elsewhere = partial(published, state, "api", own_url=own_url)
+    return LeaderAddress(here=api_socket(state), elsewhere=elsewhere)
 
 
-def leaders_pages(state: Path) -> LeaderAddress:
+def leaders_pages(state: Path, *, own_url: str) -> LeaderAddress:
     """Its pages."""
-    return LeaderAddress(here=pages_socket(state), elsewhere=partial(published, state, "pages"))
+    elsewhere = partial(published, state, "pages", own_url=own_url)
+    return LeaderAddress(here=pages_socket(state), elsewhere=elsewhere)
 
 
 class Forwarding:

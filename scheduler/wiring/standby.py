@@ -60,7 +60,7 @@ async def until_led_no_more(
         # Closed without waiting for callers who keep their connection to the one that led.
         api = Forwarding(
             listening.dup(),
-            forwarding.leaders_api(settings.state),
+            forwarding.leaders_api(settings.state, own_url=settings.own_url),
             own=_probe,
             unanswered=_LATER_ANSWER,
             most=forwarding.most_calls(),
@@ -70,7 +70,7 @@ async def until_led_no_more(
         if settings.hub is not None and settings.pages_port:
             pages = Forwarding(
                 listen_tcp(settings.pages_port, settings.api_host),
-                forwarding.leaders_pages(settings.state),
+                forwarding.leaders_pages(settings.state, own_url=settings.own_url),
                 own=lambda _path: None,
                 unanswered=_LATER_ANSWER,
                 most=forwarding.most_calls() // 2,

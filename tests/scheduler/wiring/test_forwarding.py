@@ -196,6 +196,16 @@ def test_where_a_leader_is_reached_is_read_as_it_was_written(folder: Path) -> No
     assert published(folder, "api") is None
 
 
+@pytest.mark.parametrize("what", ["api", "pages"])
+def test_the_leaders_address_is_none_where_it_is_our_own(folder: Path, what: str) -> None:
+    publish(folder, "http://[fd00::1]:8000", pages_port=8001)
+    assert published(folder, what, own_url="http://[fd00::1]:8000") is None
+    for other in ("http://[fd00::2]:8000", "http://[fd00::1]:8002", ""):
+        found = published(folder, what, own_url=other)
+        assert found is not None
+        assert found[0] == "fd00::1"
+
+
 @pytest.mark.parametrize(
     "said", ["", "[]", '{"host": "10.0.0.1"}', '{"host": 1, "api": "x"}', "\0"]
 )

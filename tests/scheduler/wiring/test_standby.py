@@ -159,6 +159,24 @@ async def test_while_the_first_takes_no_more_callers_the_next_one_says_to_come_a
     await first.end()
 
 
+async def test_one_that_led_and_was_started_anew_says_to_come_again_until_its_successor_is_known(
+    state: Path,
+) -> None:
+    """The address of the one that leads is still its own: it would forward to itself."""
+    first = Beside(state)
+    await first.until("/healthz", 200)
+    second = Beside(state)
+    await second.until("/readyz", 200)
+    api_socket(state).unlink()
+    publish(state, second._url, pages_port=1)
+    refused = await second.answer("/healthz")
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    publish(state, first._url, pages_port=1)
+    assert (await second.answer("/healthz")).status_code == 200
+    await second.end()
+    await first.end()
+
+
 async def test_a_connection_that_is_kept_open_does_not_hold_up_the_next_one(state: Path) -> None:
     first = Beside(state)
     await first.until("/healthz", 200)
