@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +38,11 @@ class CellRuns:
     def __init__(self, folder: Path, is_there: Callable[[str, str], bool], now_ms: int) -> None:
         self._path = folder / FILE
         self._is_there = is_there
-        #: Changed since it was written.
+        #: Changed since it was written, or was last on its way to the disk.
         self.is_dirty = False
+        #: One writes at a time. Which state is in the file, of how many that were to be written.
+        self._writing = threading.Lock()
+        self._in_file = self._to_write = 0
         self._runs: dict[str, CellRun] = {}
         try:
             found = _File.model_validate_json(self._path.read_bytes()).runs
@@ -111,10 +116,29 @@ class CellRuns:
         OSError
             When the disk refuses.
         """
-        if self._runs or self._path.exists():
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_private(self._path, _written(_File(runs=list(self))))
+        self.writing()()
+
+    def writing(self) -> Callable[[], None]:
+        """The same for another thread, as disks can be slow: what is called there writes what is kept now.
+
+        It leaves alone what is newer and already in the file.
+        """
+        text = _written(_File(runs=list(self))) if self._runs or self._path.exists() else None
         self.is_dirty = False
+        self._to_write += 1
+        return partial(self._put, text, self._to_write)
+
+    def _put(self, text: str | None, number: int) -> None:
+        with self._writing:
+            if text is None or number < self._in_file:
+                return
+            try:
+                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_private(self._path, text)
+            except OSError:
+                self.is_dirty = True
+                raise
+            self._in_file = number
 
     def _make_room(self) -> None:
         while len(self._runs) > 1 and (

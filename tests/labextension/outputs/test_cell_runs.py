@@ -147,6 +147,18 @@ def test_what_the_disk_refused_is_written_later(
     assert ids(CellRuns(tmp_path, Pages(), 0)) == ["r"]
 
 
+def test_what_a_thread_writes_late_leaves_alone_what_is_newer(tmp_path: Path) -> None:
+    runs = CellRuns(tmp_path, Pages(), 0)
+    runs.begin(a_run())
+    late = runs.writing()
+    assert not runs.is_dirty
+    runs.begin(a_run(id="other", cell_id="d"))
+    assert runs.is_dirty
+    runs.write()
+    late()
+    assert ids(CellRuns(tmp_path, Pages(), 0)) == ["r", "other"]
+
+
 def test_half_a_sign_costs_no_more_than_itself(tmp_path: Path) -> None:
     runs = CellRuns(tmp_path, Pages(), 0)
     runs.begin(a_run())

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import logging
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ import pytest
 from jupyter_client.session import Session
 
 from gpucommons.labextension.hibernation.after_wake import MARK
+from gpucommons.labextension.outputs import cell_runs, listening
 from gpucommons.labextension.outputs.cell_run import CellRun
 from gpucommons.labextension.outputs.listening import Outputs, pause_s
 
@@ -79,6 +81,18 @@ class _Heard:
         return self.session.serialize(self.session.msg(kind, content, parent=parent))
 
 
+def a_run(request: str) -> CellRun:
+    return CellRun(
+        id=request,
+        kernel_id="k1",
+        path="a.ipynb",
+        cell_id=f"cell of {request}",
+        code="print('seen')",
+        session="s",
+        begun_ms=1,
+    )
+
+
 @pytest.fixture
 def heard(tmp_path: Path) -> _Heard:
     return _Heard(tmp_path)
@@ -115,17 +129,7 @@ def test_who_has_our_mark_for_a_name_loses_no_output(heard: _Heard) -> None:
     stream = heard.open("k1")
     heard.session.username = MARK
     asked = heard.session.msg("execute_request")
-    heard.outputs.runs.begin(
-        CellRun(
-            id=asked["header"]["msg_id"],
-            kernel_id="k1",
-            path="a.ipynb",
-            cell_id="c1",
-            code="print('seen')",
-            session="s",
-            begun_ms=1,
-        )
-    )
+    heard.outputs.runs.begin(a_run(asked["header"]["msg_id"]))
     stream.say(heard.says("stream", {"name": "stdout", "text": "seen\n"}, parent=asked))
     [run] = heard.outputs.runs
     assert [one["content"]["text"] for one in run.messages] == ["seen\n"]
@@ -162,6 +166,30 @@ def test_what_is_much_to_write_is_written_less_often(took_s: float, expected: fl
     assert pause_s(took_s) == expected
 
 
+async def test_a_slow_disk_holds_up_nothing_but_what_is_written_to_it(
+    heard: _Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+    written: list[str] = []
+
+    def write_slowly(_path: Path, text: str) -> None:
+        begun.set()
+        assert may_end.wait(10), "the loop waited for the disk"
+        written.append(text)
+
+    monkeypatch.setattr(cell_runs, "write_private", write_slowly)
+    monkeypatch.setattr(listening, "pause_s", lambda _took_s: 0.0)
+    heard.outputs.runs.begin(a_run("before"))
+    task = asyncio.create_task(heard.outputs.run())
+    await asyncio.to_thread(begun.wait, 10)
+    heard.outputs.runs.begin(a_run("meanwhile"))
+    may_end.set()
+    heard.outputs.stop(set())
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert ["meanwhile" in one for one in written] == [False, True]
+
+
 async def test_a_disk_that_stays_full_is_in_the_log_once_and_tried_seldom(
     heard: _Heard, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -177,8 +205,11 @@ async def test_a_disk_that_stays_full_is_in_the_log_once_and_tried_seldom(
         if len(pauses) in full:
             raise OSError(errno.EDQUOT, "quota")
 
+    def writing() -> Callable[[], None]:
+        return write
+
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    monkeypatch.setattr(heard.outputs.runs, "write", write)
+    monkeypatch.setattr(heard.outputs.runs, "writing", writing)
     heard.outputs.runs.is_dirty = True
     with pytest.raises(asyncio.CancelledError):
         await heard.outputs.run()
