@@ -25,6 +25,7 @@ from gpucommons.labextension.hibernation.keeper import (
 from gpucommons.labextension.hibernation.kept import KeptKernel, kernels_folder
 from gpucommons.labextension.hibernation.other_servers import remove_old
 from gpucommons.labextension.hibernation.provisioner import NAME
+from gpucommons.labextension.hibernation.records import Record
 from gpucommons.labextension.hibernation.saving import (
     SAVE_S,
     keep_notes,
@@ -58,7 +59,7 @@ class Hibernation:
         #: Called once all kernels that come back are started.
         self.when_started: Callable[[], None] = lambda: None
         self._factory = factory
-        self._woken: list[Acquaintance] | None = None
+        self._woken: list[tuple[Acquaintance, Record]] | None = None
         self._stop: asyncio.Task[tuple[KeptKernel, ...]] | None = None
 
     @classmethod
@@ -133,12 +134,12 @@ class Hibernation:
 
     async def _see_through(self, told: Callable[[tuple[KeptKernel, ...]], Awaitable[None]]) -> None:
         await self.wake()
-        await asyncio.gather(*(self._watch(each) for each in self._woken or ()))
+        await asyncio.gather(*(self._watch(*each) for each in self._woken or ()))
         await told(self.keeper.write_kept())
 
-    async def _watch(self, kernel: Acquaintance) -> None:
+    async def _watch(self, kernel: Acquaintance, record: Record) -> None:
         try:
-            await watch(self._server, self.keeper, kernel)
+            await watch(self._server, self.keeper, kernel, record)
         except Exception:
             log.exception("what became of kernel %s is not known", kernel.kernel_id)
 

@@ -38,8 +38,8 @@ _TRY_EVERY_MS = 5
 _UNSAVED = "It ended with its server, and nothing of its memory was saved."
 
 
-async def wake_all(server: Any, keeper: Keeper) -> list[Acquaintance]:
-    """Start all kept kernels; how the wake of those that wake goes is told by :func:`watch`."""
+async def wake_all(server: Any, keeper: Keeper) -> list[tuple[Acquaintance, Record]]:
+    """Start all kept kernels; how the wake of those that wake goes is told by :func:`watch`, with their records."""
     begun = time.monotonic()
     await asyncio.gather(*(_settle(keeper, each) for each in keeper.kernel_ids()))
     records = [found for each in keeper.kernel_ids() if (found := _due(keeper, each))]
@@ -77,7 +77,7 @@ def _due(keeper: Keeper, kernel_id: str) -> Record | None:
     return None
 
 
-async def _start(server: Any, keeper: Keeper, record: Record) -> Acquaintance | None:
+async def _start(server: Any, keeper: Keeper, record: Record) -> tuple[Acquaintance, Record] | None:
     """None: it begins anew, or not at all."""
     kernel_id = record.kernel_id
     of_machine, of_image = await asyncio.to_thread(_hindrances, keeper, kernel_id)
@@ -108,7 +108,7 @@ async def _start(server: Any, keeper: Keeper, record: Record) -> Acquaintance | 
     acquaintance = _put_back(server, record) if because is None else None
     for row in record.sessions:
         await server.session_manager.save_session(**row.model_dump(), kernel_id=kernel_id)
-    return acquaintance
+    return None if acquaintance is None else (acquaintance, record)
 
 
 def _hindrances(keeper: Keeper, kernel_id: str) -> tuple[str | None, str | None]:
@@ -175,8 +175,11 @@ def _buffer_again(kernels: Any, kernel: Any, record: Record, session_key: str) -
     )
 
 
-async def watch(server: Any, keeper: Keeper, acquaintance: Acquaintance) -> None:
-    """See a wake through: then the kernel is told of its new server, or begins anew."""
+async def watch(server: Any, keeper: Keeper, acquaintance: Acquaintance, record: Record) -> None:
+    """See a wake through: then the kernel is told of its new server, or begins anew.
+
+    ``record`` is of the server that saved it: this one soon writes its own over it.
+    """
     kernel_id = acquaintance.kernel_id
     kernel = server.kernel_manager.get_kernel(kernel_id)
     provisioner = kernel.provisioner
@@ -189,14 +192,13 @@ async def watch(server: Any, keeper: Keeper, acquaintance: Acquaintance) -> None
         acquaintance.renew(os.environ)
         if keeper.listener is not None:
             await acquaintance.speak(keeper.listener)
-        record = keeper.record(kernel_id)
-        if record is not None:
+        # Its user may have ended it meanwhile.
+        if keeper.record(kernel_id) is not None:
             keeper.say_woken(record, await asyncio.to_thread(provisioner.tree.why_parked))
         await acquaintance.learn_state()
         return
     log.warning("kernel %s begins anew: %s", kernel_id, refused.because)
-    record = keeper.record(kernel_id)
-    if record is not None:
+    if keeper.record(kernel_id) is not None:
         keeper.lose(record, refused.because)
     kernel.stop_restarter()
     server.kernel_manager.stop_buffering(kernel_id)

@@ -82,7 +82,9 @@ def woken(server: KernelServer) -> dict[str, Any]:
     return found
 
 
-async def test_pages_are_told_why_gpu_memory_is_not_back(tmp_path: Path) -> None:
+async def test_pages_are_told_why_gpu_memory_is_not_back_and_that_it_is_another_node(
+    tmp_path: Path,
+) -> None:
     """That it waits for its own GPU the tests of trees show."""
     because = "Its GPU memory is kept. It was on GPU-0, and this is GPU-1."
     made: Any = SimpleNamespace(awake=lambda _within_s: None, why_parked=lambda: because)
@@ -92,7 +94,10 @@ async def test_pages_are_told_why_gpu_memory_is_not_back(tmp_path: Path) -> None
         tmp_path, limits=Limits(), make_tree=lambda _place: made, hindrance=Future()
     )
     assert keeper is not None
-    keeper.note(record_of("k1"))
+    keeper.node = "node-2"
+    of_old = record_of("k1").model_copy(update={"node": "node-1"})
+    # By the new server, for which a wake takes long.
+    keeper.note(of_old.model_copy(update={"node": keeper.node}))
 
     async def learn_state() -> None:
         """Nothing runs in it."""
@@ -100,11 +105,11 @@ async def test_pages_are_told_why_gpu_memory_is_not_back(tmp_path: Path) -> None
     known: Any = SimpleNamespace(
         kernel_id="k1", renew=lambda _environ: None, learn_state=learn_state
     )
-    await watch(server, keeper, known)
+    await watch(server, keeper, known, of_old)
     keeper.close()
 
     told: Any = keeper.message()["woken"]
-    assert [each["parked"] for each in told] == [because]
+    assert [(each["parked"], each["moved"]) for each in told] == [(because, True)]
 
 
 def test_gpu_memory_is_kept(start: Start, card: parking_card.Card, driver: str) -> None:
