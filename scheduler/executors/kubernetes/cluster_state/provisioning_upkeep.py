@@ -18,12 +18,11 @@ from gpucommons.scheduler.executors.kubernetes.api_server.connection import (
     create_once,
 )
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
-from gpucommons.scheduler.executors.kubernetes.api_server.refusals import is_refusal
-from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView
-from gpucommons.scheduler.executors.kubernetes.cluster_state.placeholder_upkeep import (
-    OwnerUnknownError,
+from gpucommons.scheduler.executors.kubernetes.cluster_state.asking_for_nodes import (
+    AskingForNodes,
     owner,
 )
+from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView
 from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.nodes.provisioning_requests import (
     API,
@@ -62,20 +61,20 @@ class Provisioning:
     ) -> None:
         self._connection = connection
         self._settings = settings
-        self._around = around
         self._view = view
         self._orders = orders
         self._now_s = now_s
         #: Since when requests would be needed and cannot be read.
         self._blind_since_s: float | None = None
-        #: What an admin is told of pools for which no request can be made.
-        self._refused: dict[PoolName, str] = {}
+        self._asking = AskingForNodes(
+            settings, around, view, "provisioning-request", "ProvisioningRequest"
+        )
         #: Where no pool asks by requests: whether there is none left.
         self._is_cleared = False
 
     def sentences(self) -> Mapping[str, str]:
         """What an admin is told, by pool."""
-        return {f"pools/{pool}": said for pool, said in self._refused.items()}
+        return self._asking.sentences()
 
     def said(self) -> Mapping[PoolName, str]:
         """What the autoscaler says of the nodes that are asked for, by pool."""
@@ -86,15 +85,9 @@ class Provisioning:
         if not self._settings.provisions:
             self._clear()
             return
-        missing = self._around.missing_nodes()
-        if missing is None:
+        wanted = self._asking.wanted()
+        if wanted is None:
             return
-        wanted = {
-            pool: nodes
-            for pool, nodes in missing.items()
-            if self._settings.place_of(pool).scale_up == "provisioning-request"
-        }
-        self._refused = {pool: said for pool, said in self._refused.items() if pool in wanted}
         if not self._view.knows_requests:
             self._say_that_none_are_known(wanted)
             return
@@ -132,13 +125,13 @@ class Provisioning:
         if self._blind_since_s is None:
             self._blind_since_s = now_s
         if now_s - self._blind_since_s >= _UNKNOWN_AFTER_S:
-            self._refused = {pool: _UNKNOWN.format(pool) for pool in wanted}
+            self._asking.refused = {pool: _UNKNOWN.format(pool) for pool in wanted}
 
     def _make(self, name: PoolName, number: int) -> None:
-        pool = next((one for one in self._around.pools() if one.name == name), None)
-        if pool is None or pool.growth is None:
+        growing = self._asking.growing(name)
+        if growing is None:
             return
-        growth, settings = pool.growth, self._settings
+        (pool, growth), settings = growing, self._settings
 
         def work() -> None:
             whose = owner(self._connection, settings)
@@ -151,23 +144,12 @@ class Provisioning:
             request = provisioning_request(pool, number, settings, owner=whose)
             create_once(self._connection, self._path("provisioningrequests"), request)
 
-        self._orders.give(("request", name, number), work, partial(self._told, name))
+        self._orders.give(("request", name, number), work, partial(self._asking.told, name))
 
     def _path(self, resource: str, name: str = "") -> str:
         api = "/api/v1" if resource == "podtemplates" else API
         path = f"{api}/namespaces/{self._settings.system_namespace}/{resource}"
         return f"{path}/{name}" if name else path
-
-    def _told(self, pool: PoolName, error: ApiError | None) -> None:
-        with self._view.lock:
-            if error is None:
-                self._refused.pop(pool, None)
-            elif is_refusal(error) or error.status == NOT_FOUND:
-                of_request = "the cluster refuses the ProvisioningRequest: "
-                why = "" if isinstance(error, OwnerUnknownError) else of_request
-                self._refused[pool] = (
-                    f"No node can be asked for in pool {pool}, as {why}{error.message}"
-                )
 
     def _remove(self, request: RequestSeen) -> None:
         key = ("no request", request.uid)

@@ -8,13 +8,13 @@ scheduler's Deployment, and some time after it got a node.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 from gpucommons.scheduler.core.model.resources import Growth, Pool
 from gpucommons.scheduler.core.model.types import NodeId, PoolName
+from gpucommons.scheduler.executors.kubernetes.nodes.asked_nodes import Due, compare
 from gpucommons.scheduler.executors.kubernetes.nodes.reservations import holding_pod, toleration_of
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -111,42 +111,21 @@ def placeholder_pod(
     return pod
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Due:
-    """What is to be ordered: pods that are missing, and those that nothing needs."""
-
-    make: tuple[tuple[PoolName, int], ...]
-    remove: tuple[PlaceholderSeen, ...]
-
-
 def due(
     wanted: Mapping[PoolName, int],
     there: Iterable[PlaceholderSeen],
     takes_work: Callable[[NodeId], bool],
-) -> Due:
+) -> Due[PlaceholderSeen]:
     """Compare what is wanted with what is there; ``takes_work``: the scheduler counts on that node."""
-    pods = tuple(there)
-    taken = {pod.name for pod in pods}
-    make: list[tuple[PoolName, int]] = []
-    remove = [pod for pod in pods if not pod.leaving and _is_over(pod, wanted, takes_work)]
-    over = {pod.uid for pod in remove}
-    for pool, nodes in sorted(wanted.items()):
-        left = [pod for pod in pods if pod.pool == pool and not pod.leaving and pod.uid not in over]
-        # One without a node goes first: the node of another is on its way.
-        left.sort(key=lambda pod: (pod.node is None, pod.name))
-        remove += left[nodes:]
-        make += _missing(pool, nodes - len(left), taken)
-    return Due(make=tuple(make), remove=tuple(remove))
 
+    def is_over(pod: PlaceholderSeen) -> bool:
+        return pod.ended or (pod.node is not None and takes_work(NodeId(pod.node)))
 
-def _is_over(
-    pod: PlaceholderSeen, wanted: Mapping[PoolName, int], takes_work: Callable[[NodeId], bool]
-) -> bool:
-    if pod.ended or pod.pool not in wanted:
-        return True
-    return pod.node is not None and takes_work(NodeId(pod.node))
-
-
-def _missing(pool: PoolName, nodes: int, taken: Set[str]) -> Iterable[tuple[PoolName, int]]:
-    numbers = (number for number in count(1) if placeholder_name(pool, number) not in taken)
-    return [(pool, next(numbers)) for _ in range(max(0, nodes))]
+    return compare(
+        wanted,
+        there,
+        name_of=placeholder_name,
+        is_over=is_over,
+        # The node of another is on its way.
+        goes_first=lambda pod: pod.node is None,
+    )

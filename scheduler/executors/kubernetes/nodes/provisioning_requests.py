@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import count
 from typing import Any
 
 from gpucommons.scheduler.core.model.resources import Growth, Pool
 from gpucommons.scheduler.core.model.types import PoolName
+from gpucommons.scheduler.executors.kubernetes.nodes.asked_nodes import Due, compare
 from gpucommons.scheduler.executors.kubernetes.nodes.placeholder_pods import placeholder_pod
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -131,37 +131,18 @@ def provisioning_request(
     }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DueRequests:
-    """What is to be ordered."""
-
-    make: tuple[tuple[PoolName, int], ...]
-    remove: tuple[RequestSeen, ...]
-
-
 def due_requests(
     wanted: Mapping[PoolName, int], there: Iterable[RequestSeen], now_s: float
-) -> DueRequests:
+) -> Due[RequestSeen]:
     """Compare what is wanted with what is there."""
-    requests = tuple(there)
-    taken = {one.name for one in requests}
-    make: list[tuple[PoolName, int]] = []
-    remove = [
-        one
-        for one in requests
-        if not one.leaving and (one.pool not in wanted or _is_over(one, now_s))
-    ]
-    over = {one.uid for one in remove}
-    for pool, nodes in sorted(wanted.items()):
-        left = [
-            one for one in requests if one.pool == pool and not one.leaving and one.uid not in over
-        ]
-        # A node that has come was asked for by one that is provisioned: that goes first.
-        left.sort(key=lambda one: (one.state == "Provisioned", one.name))
-        remove += left[nodes:]
-        free = (number for number in count(1) if request_name(pool, number) not in taken)
-        make += [(pool, next(free)) for _ in range(nodes - len(left))]
-    return DueRequests(make=tuple(make), remove=tuple(remove))
+    return compare(
+        wanted,
+        there,
+        name_of=request_name,
+        is_over=lambda one: _is_over(one, now_s),
+        # A node that has come was asked for by one that is provisioned.
+        goes_first=lambda one: one.state == "Provisioned",
+    )
 
 
 def _is_over(request: RequestSeen, now_s: float) -> bool:
