@@ -6,9 +6,9 @@ import { h } from '../components/h';
 import { ActionButton, Callout, LinkButton } from '../components/parts';
 import { useLooked } from '../components/polling';
 import { maySteer } from '../model/jobs';
-import { told } from '../server/api';
 import type { IDataAdvice, ILoaderSettings } from '../server/plans';
 import type { IJob } from '../server/types';
+import { useAttempt } from './attempt';
 import { dataView } from './dataloading';
 
 /** Progress comes every few seconds; what it says of the data changes slowly. */
@@ -17,8 +17,7 @@ const HONOURED = 'GPUCOMMONS_LOADER_WORKERS, GPUCOMMONS_LOADER_PREFETCH';
 
 export function DataView({ job }: { job: IJob }): React.JSX.Element | null {
   const { model, msg, trans } = usePanel();
-  const [isBusy, setBusy] = React.useState(false);
-  const [problem, setProblem] = React.useState<string | null>(null);
+  const { isBusy, problem, attempt } = useAttempt();
   const ask = React.useCallback(
     () =>
       model.api.request<IDataAdvice>('GET', ['api', 'jobs', job.id, 'data']),
@@ -29,22 +28,12 @@ export function DataView({ job }: { job: IJob }): React.JSX.Element | null {
   if (!view) {
     return null;
   }
-  const choose = async (settings: ILoaderSettings) => {
-    if (isBusy) {
-      return;
-    }
-    setBusy(true);
-    setProblem(null);
-    try {
+  const choose = (settings: ILoaderSettings) =>
+    attempt(async () => {
       const path = ['api', 'jobs', job.id, 'data'];
       await model.api.request('POST', path, settings);
       await look();
-    } catch (error) {
-      setProblem(told(error));
-    } finally {
-      setBusy(false);
-    }
-  };
+    });
   const { applies } = view;
   const isBound = found.verdict === 'bound';
   return (
@@ -76,11 +65,7 @@ export function DataView({ job }: { job: IJob }): React.JSX.Element | null {
             ) : null}
           </p>
         ) : null}
-        {problem ? (
-          <p className="gc-tone-error" role="alert">
-            {problem}
-          </p>
-        ) : null}
+        {problem}
         {view.hints.map(hint => (
           <p key={hint}>{hint}</p>
         ))}

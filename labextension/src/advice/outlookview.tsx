@@ -5,9 +5,9 @@ import { usePanel } from '../components/context';
 import { h } from '../components/h';
 import { ActionButton, Callout } from '../components/parts';
 import { currentAttempt, isFinal } from '../model/jobs';
-import { told } from '../server/api';
 import type { ICurveOutlook } from '../server/plans';
 import type { ICurvePoint, IJob } from '../server/types';
+import { useAttempt } from './attempt';
 import { goalOf, hintsOf, metricsOf, outlookText, sizeRows } from './outlook';
 
 /** A curve changes slowly, and reading on from it takes the server a moment. */
@@ -25,8 +25,7 @@ export function OutlookView(props: {
   const [chosen, setChosen] = React.useState('');
   const [typed, setTyped] = React.useState('');
   const [asked, setAsked] = React.useState<ICurveOutlook | null>(null);
-  const [problem, setProblem] = React.useState<string | null>(null);
-  const [isBusy, setBusy] = React.useState(false);
+  const { isBusy, problem, attempt } = useAttempt();
   const metric = chosen || (names[0] ?? '');
   const hints = useHints(job, points);
   if (points.length < LEAST_POINTS || metric === '') {
@@ -34,19 +33,17 @@ export function OutlookView(props: {
   }
   const goal = goalOf(typed);
   const ask = async () => {
-    if (goal === null || isBusy) {
+    if (goal === null) {
       return;
     }
-    setBusy(true);
-    setProblem(null);
-    try {
-      setAsked(await outlook(model.api, job.id, metric, goal));
-    } catch (error) {
-      setAsked(null);
-      setProblem(told(error));
-    } finally {
-      setBusy(false);
-    }
+    await attempt(async () => {
+      try {
+        setAsked(await outlook(model.api, job.id, metric, goal));
+      } catch (error) {
+        setAsked(null);
+        throw error;
+      }
+    });
   };
   const milliGpu = (currentAttempt(job) ?? job.attempts.at(-1))?.milli_gpu ?? 0;
   const shown = asked?.metric === metric ? hintsOf(asked, msg) : hints;
@@ -101,11 +98,7 @@ export function OutlookView(props: {
           {trans.__('Ask')}
         </ActionButton>
       </form>
-      {problem ? (
-        <p className="gc-tone-error" role="alert">
-          {problem}
-        </p>
-      ) : null}
+      {problem}
       {asked ? (
         <Answer found={asked} job={job} gpusNow={milliGpu / 1000} />
       ) : null}

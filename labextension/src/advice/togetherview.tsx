@@ -6,8 +6,8 @@ import { Fragment, h } from '../components/h';
 import { ActionButton, LinkButton } from '../components/parts';
 import { CommandIDs } from '../lab/ids';
 import { isWaiting } from '../model/jobs';
-import { told } from '../server/api';
 import type { ITogether, ITogetherPool } from '../server/plans';
+import { useAttempt } from './attempt';
 import { leftOut, newSizes, poolText } from './together';
 
 const SEVERAL = 2;
@@ -17,7 +17,7 @@ export function Together(): React.JSX.Element | null {
   const { model, trans } = usePanel();
   useTopics(model, ['jobs']);
   const [found, setFound] = React.useState<ITogether | null>(null);
-  const [problem, setProblem] = React.useState<string | null>(null);
+  const { problem, attempt, forget } = useAttempt();
   const waiting = (model.jobs ?? []).filter(
     job => isWaiting(job) && job.owner === model.whoami?.name
   );
@@ -28,20 +28,16 @@ export function Together(): React.JSX.Element | null {
     .join();
   React.useEffect(() => {
     setFound(null);
-    setProblem(null);
-  }, [line]);
+    forget();
+  }, [line, forget]);
   if (waiting.length < SEVERAL) {
     return null;
   }
-  const look = async () => {
-    setProblem(null);
-    try {
+  const look = () =>
+    attempt(async () => {
       const path = ['api', 'advise', 'together'];
       setFound(await model.api.request<ITogether>('GET', path));
-    } catch (error) {
-      setProblem(told(error));
-    }
-  };
+    });
   const heading = trans.__('Your waiting jobs together');
   return (
     <section className="gc-Together" aria-label={heading}>
@@ -57,11 +53,7 @@ export function Together(): React.JSX.Element | null {
           </LinkButton>
         </span>
       </div>
-      {problem ? (
-        <p className="gc-tone-error" role="alert">
-          {problem}
-        </p>
-      ) : null}
+      {problem}
       {found ? <Found found={found} waiting={waiting.length} /> : null}
     </section>
   );
@@ -107,18 +99,14 @@ function Found(props: {
 
 function Pool({ pool }: { pool: ITogetherPool }): React.JSX.Element {
   const { commands, model, trans } = usePanel();
-  const [problem, setProblem] = React.useState<string | null>(null);
+  const { problem, attempt } = useAttempt();
   const sizes = newSizes(pool, model.jobs ?? []);
-  const give = async () => {
-    setProblem(null);
-    try {
+  const give = () =>
+    attempt(async () => {
       for (const { id, milliGpu } of sizes) {
         model.take(await model.api.resize(id, milliGpu));
       }
-    } catch (error) {
-      setProblem(told(error));
-    }
-  };
+    });
   return (
     <>
       <table className="gc-Runs">
@@ -160,11 +148,7 @@ function Pool({ pool }: { pool: ITogetherPool }): React.JSX.Element {
           {trans.__('Give them these sizes')}
         </ActionButton>
       ) : null}
-      {problem ? (
-        <p className="gc-tone-error" role="alert">
-          {problem}
-        </p>
-      ) : null}
+      {problem}
     </>
   );
 }
