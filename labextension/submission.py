@@ -69,6 +69,16 @@ class ExcludedView(FileView):
     #: The job may need it, and can have a link to where it lies.
     linkable: bool
 
+    @classmethod
+    def of(cls, file: snapshot.ExcludedFile) -> ExcludedView:
+        """As a page shows it."""
+        return cls(
+            path=file.path,
+            size_bytes=file.size_bytes,
+            reason=file.reason,
+            linkable=file.linkable,
+        )
+
 
 class PackageView(View):
     """A package that the job's environment lacks or has in another version."""
@@ -181,12 +191,7 @@ class Desk:
             folder=below(self.root.resolve(), folder),
             files=[FileView(path=f.path, size_bytes=f.size_bytes) for f in listing.files],
             size_bytes=listing.size_bytes,
-            excluded=[
-                ExcludedView(
-                    path=e.path, size_bytes=e.size_bytes, reason=e.reason, linkable=e.linkable
-                )
-                for e in listing.excluded
-            ],
+            excluded=[ExcludedView.of(each) for each in listing.excluded],
             packages=_differences(kernel, environment),
             environment=own.path,
             environment_name=own.text(),

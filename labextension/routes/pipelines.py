@@ -187,12 +187,6 @@ def _folder(root: Path, folder: Folder) -> FolderPreview:
         folder=below(root, folder.first.root),
         files=len(files),
         size_bytes=sum(file.size_bytes for file in files),
-        excluded=[
-            ExcludedView(
-                path=one.path, size_bytes=one.size_bytes, reason=one.reason, linkable=one.linkable
-            )
-            for one in folder.packed.excluded
-            if not one.is_result
-        ],
+        excluded=[ExcludedView.of(one) for one in folder.packed.excluded if not one.is_result],
         linked=bool(folder.request.links),
     )
