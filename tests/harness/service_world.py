@@ -63,6 +63,20 @@ KEY = b"k" * 32
 METRICS_TOKEN = "metrics-token"
 #: Pauses as short as a test's patience.
 PAUSES = {"notice_s": 10, "grace_s": 10, "min_run_s": 60, "lend_after_s": 0}
+#: Of a transformer, as a job declares it.
+A_TRAINING: Mapping[str, Any] = {
+    "network": {
+        "kind": "transformer",
+        "layers": 24,
+        "hidden": 1024,
+        "heads": 16,
+        "vocabulary": 50_000,
+        "tied": True,
+    },
+    "batch": 512,
+    "sequence": 1024,
+    "steps": 1000,
+}
 CONFIG: Mapping[str, Any] = {
     "pools": [
         {"name": "gpu", "executor": "fake", **PAUSES},

@@ -6,9 +6,10 @@ import os
 from collections.abc import Sequence
 
 import pytest
-from builders import TRAIN, World, a_job, a_node, a_team, ids
+from builders import TRAIN, World, a_node, a_team, ids
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from properties.brute_force.jobs_with_holes import after, workers_of
 from properties.truths import Free
 
 from gpucommons.scheduler.core.capacity.affinity import Affinity
@@ -33,21 +34,8 @@ gangs = st.lists(sizes, min_size=2, max_size=6)
 
 
 def _cluster(jobs: Sequence[tuple[int, bool]]) -> Cluster:
-    """Run these jobs and end those that do not stay, so that holes are left."""
     nodes = [a_node(name, 8, rack=rack) for name, rack in RACKS.items()]
-    world = World(*nodes, teams=[a_team(guaranteed_milli_gpu=0)])
-    running = [
-        (world.submit(a_job(f"job-{i}", size)), stays) for i, (size, stays) in enumerate(jobs)
-    ]
-    for workload_id, stays in running:
-        if not stays and world.get(workload_id).current is not None:
-            world.start(workload_id)
-            world.end(workload_id)
-    return world.cluster
-
-
-def _workers(gang: Sequence[int]) -> tuple[Worker, ...]:
-    return tuple(Worker(f"role-{size}", i, size, None, 100, 100) for i, size in enumerate(gang))
+    return after(nodes, jobs)
 
 
 def _free(cluster: Cluster, nodes: Sequence[str]) -> Free:
@@ -85,7 +73,7 @@ def test_a_gang_gets_the_tightest_part_that_takes_it(
     cycle = CycleState.of(cluster.apart(), cluster.now_ms, ids("x"))
     cycle.refresh()
     before = {node_id: node.fork() for node_id, node in cycle.capacity.nodes.items()}
-    found = place(cycle.capacity, _workers(gang), HoldClass.OVER_QUOTA, TRAIN)
+    found = place(cycle.capacity, workers_of(gang), HoldClass.OVER_QUOTA, TRAIN)
     expected = _tightest(cluster, gang)
     if expected is None:
         assert not found
@@ -134,7 +122,7 @@ def test_the_tightest_part_goes_first_and_wishes_break_ties(
     cluster = _cluster(jobs)
     cycle = CycleState.of(cluster.apart(), cluster.now_ms, ids("x"))
     cycle.refresh()
-    workers = _workers(gang)
+    workers = workers_of(gang)
     plain = place(cycle.capacity, workers, HoldClass.OVER_QUOTA, TRAIN)
     placed = place(cycle.capacity, workers, HoldClass.OVER_QUOTA, TRAIN, affinity=affinity)
     # Wishes make nobody wait, and no gang lie less close together.
@@ -160,7 +148,9 @@ def test_one_worker_lies_where_it_is_most_wished_for(
     cluster = _cluster(jobs)
     cycle = CycleState.of(cluster.apart(), cluster.now_ms, ids("x"))
     cycle.refresh()
-    placed = place(cycle.capacity, _workers([size]), HoldClass.OVER_QUOTA, TRAIN, affinity=affinity)
+    placed = place(
+        cycle.capacity, workers_of([size]), HoldClass.OVER_QUOTA, TRAIN, affinity=affinity
+    )
     able = [name for name in RACKS if _free(cluster, [name]).fits([size])]
     assert bool(placed) == bool(able)
     if placed:

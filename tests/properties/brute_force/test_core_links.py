@@ -9,13 +9,13 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from builders import TRAIN, World, a_job, a_node, a_team, ids
+from builders import TRAIN, a_node, ids
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from properties.brute_force.jobs_with_holes import after, workers_of
 
 from gpucommons.gpu.devices.topology import DeviceLink, LinkKind
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import HoldClass, WorkerPlacement
@@ -46,24 +46,10 @@ def linked_nodes(draw: Any, name: str = "n0") -> Node:
     return a_node(name, len(node.devices), links=links)
 
 
-def _after(nodes: Sequence[Node], jobs: Sequence[tuple[int, bool]]) -> Cluster:
-    """Run these jobs and end those that do not stay, so that holes are left."""
-    world = World(*nodes, teams=[a_team(guaranteed_milli_gpu=0)])
-    running = [
-        (world.submit(a_job(f"job-{i}", size)), stays) for i, (size, stays) in enumerate(jobs)
-    ]
-    for workload_id, stays in running:
-        if not stays and world.get(workload_id).current is not None:
-            world.start(workload_id)
-            world.end(workload_id)
-    return world.cluster
-
-
 def _placed(cluster: Cluster, gang: Sequence[int]) -> tuple[WorkerPlacement, ...]:
     cycle = CycleState.of(cluster.apart(), cluster.now_ms, ids("x"))
     cycle.refresh()
-    workers = tuple(Worker(f"role-{size}", i, size, None, 100, 100) for i, size in enumerate(gang))
-    return place(cycle.capacity, workers, HoldClass.OVER_QUOTA, TRAIN)
+    return place(cycle.capacity, workers_of(gang), HoldClass.OVER_QUOTA, TRAIN)
 
 
 def _whole_free(cluster: Cluster, node: Node) -> list[str]:
@@ -95,7 +81,7 @@ jobs_before = st.lists(
 def test_a_worker_gets_the_gpus_that_are_nearest_to_each_other(
     node: Node, jobs: list[tuple[int, bool]], count: int
 ) -> None:
-    cluster = _after([node], jobs)
+    cluster = after([node], jobs)
     free = _whole_free(cluster, node)
     found = _placed(cluster, [1000 * count])
     assert bool(found) == (len(free) >= count)
@@ -114,7 +100,7 @@ def test_a_worker_gets_the_gpus_that_are_nearest_to_each_other(
 def test_a_gang_on_one_node_gets_the_gpus_that_are_nearest_to_each_other(
     node: Node, jobs: list[tuple[int, bool]], gang: list[int]
 ) -> None:
-    cluster = _after([node], jobs)
+    cluster = after([node], jobs)
     free = _whole_free(cluster, node)
     found = _placed(cluster, gang)
     count = sum(gang) // 1000
@@ -150,8 +136,8 @@ def test_a_gang_of_any_sizes_is_placed_where_links_are_known_as_where_they_are_n
 ) -> None:
     """Also of shares alone, and of workers without a GPU."""
     unknown = [replace(node, links=()) for node in (first, second)]
-    found = _placed(_after([first, second], ()), gang)
-    assert bool(found) == bool(_placed(_after(unknown, ()), gang))
+    found = _placed(after([first, second], ()), gang)
+    assert bool(found) == bool(_placed(after(unknown, ()), gang))
 
 
 @many
@@ -159,7 +145,7 @@ def test_a_gang_of_any_sizes_is_placed_where_links_are_known_as_where_they_are_n
 def test_of_nodes_that_take_a_gang_the_one_goes_first_where_its_gpus_are_nearest(
     nodes: tuple[Node, ...], jobs: list[tuple[int, bool]], count: int
 ) -> None:
-    cluster = _after(nodes, jobs)
+    cluster = after(nodes, jobs)
     able = {
         node.node_id: min(_nearness(node, chosen)[0] for chosen in combinations(free, count))
         for node in nodes

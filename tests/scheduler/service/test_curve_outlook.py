@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from builders import a_node
-from service_world import ServiceWorld, a_request
+from service_world import A_TRAINING, ServiceWorld, a_request
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
@@ -21,19 +21,6 @@ from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.store.base import LogPoint
 
 PACE_MS = 60_000
-TRAINING: dict[str, Any] = {
-    "network": {
-        "kind": "transformer",
-        "layers": 24,
-        "hidden": 1024,
-        "heads": 16,
-        "vocabulary": 50_000,
-        "tied": True,
-    },
-    "batch": 512,
-    "sequence": 1024,
-    "steps": 1000,
-}
 
 
 @pytest.fixture
@@ -202,7 +189,7 @@ def test_a_plans_formula_tells_of_each_number_of_gpus_that_it_may_have(
     real: ServiceWorld,
 ) -> None:
     ann = real.principal("ann")
-    training = models.AdviceRequest.model_validate(TRAINING)
+    training = models.AdviceRequest.model_validate(A_TRAINING)
     offered = advice.advise(real.service, ann, training)
     view = offered if isinstance(offered, models.AdviceView) else offered.give_up()
     plan = next(one.id for one in view.plans if one.gpus == 2)

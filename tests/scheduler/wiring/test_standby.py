@@ -78,13 +78,18 @@ class Beside:
         return await asyncio.wait_for(self.serving, 15)
 
 
-async def test_the_next_one_is_ready_before_the_first_ends_and_decides_after_it(
-    state: Path,
-) -> None:
+async def _one_leads_and_one_stands_by(state: Path) -> tuple[Beside, Beside]:
     first = Beside(state)
     await first.until("/healthz", 200)
     second = Beside(state)
     await second.until("/readyz", 200)
+    return first, second
+
+
+async def test_the_next_one_is_ready_before_the_first_ends_and_decides_after_it(
+    state: Path,
+) -> None:
+    first, second = await _one_leads_and_one_stands_by(state)
 
     assert (await second.answer("/livez")).json() == {"ok": True}
     assert (await first.answer("/healthz")).status_code == 200
@@ -97,10 +102,7 @@ async def test_the_next_one_is_ready_before_the_first_ends_and_decides_after_it(
 
 async def test_what_reaches_the_next_one_is_answered_by_the_first(state: Path) -> None:
     """A Service sends it half of all requests as soon as it is ready."""
-    first = Beside(state)
-    await first.until("/healthz", 200)
-    second = Beside(state)
-    await second.until("/readyz", 200)
+    first, second = await _one_leads_and_one_stands_by(state)
     for _ in range(20):
         assert (await second.answer("/healthz")).status_code == 200
     body = b"x" * 300_000
@@ -130,10 +132,7 @@ async def test_who_comes_through_the_next_one_is_nobody_by_the_socket_alone(stat
 
 async def test_from_another_node_the_first_is_reached_at_its_address(state: Path) -> None:
     """Its folder is there, and nobody listens at the socket in it."""
-    first = Beside(state)
-    await first.until("/healthz", 200)
-    second = Beside(state)
-    await second.until("/readyz", 200)
+    first, second = await _one_leads_and_one_stands_by(state)
     api_socket(state).unlink()
     assert (await second.answer("/healthz")).status_code == 200
     assert (await second.answer("/v1/config")).status_code == 401
@@ -144,10 +143,7 @@ async def test_from_another_node_the_first_is_reached_at_its_address(state: Path
 async def test_while_the_first_takes_no_more_callers_the_next_one_says_to_come_again(
     state: Path,
 ) -> None:
-    first = Beside(state)
-    await first.until("/healthz", 200)
-    second = Beside(state)
-    await second.until("/readyz", 200)
+    first, second = await _one_leads_and_one_stands_by(state)
     api_socket(state).unlink()
     publish(state, "http://127.0.0.1:1", pages_port=1)
     refused = await second.answer("/healthz")
@@ -163,10 +159,7 @@ async def test_one_that_led_and_was_started_anew_says_to_come_again_until_its_su
     state: Path,
 ) -> None:
     """The address of the one that leads is still its own: it would forward to itself."""
-    first = Beside(state)
-    await first.until("/healthz", 200)
-    second = Beside(state)
-    await second.until("/readyz", 200)
+    first, second = await _one_leads_and_one_stands_by(state)
     api_socket(state).unlink()
     publish(state, second._url, pages_port=1)
     refused = await second.answer("/healthz")
@@ -178,10 +171,7 @@ async def test_one_that_led_and_was_started_anew_says_to_come_again_until_its_su
 
 
 async def test_a_connection_that_is_kept_open_does_not_hold_up_the_next_one(state: Path) -> None:
-    first = Beside(state)
-    await first.until("/healthz", 200)
-    second = Beside(state)
-    await second.until("/readyz", 200)
+    first, second = await _one_leads_and_one_stands_by(state)
     async with httpx.AsyncClient(trust_env=False, verify=trusted_at(second._url)) as client:
         assert (await client.get(f"{second._url}/healthz")).status_code == 200
         assert await first.end() == 0
@@ -194,10 +184,7 @@ async def test_the_next_one_decides_while_the_first_still_serves_its_last_caller
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "_GRACEFUL_S", 60)
-    first = Beside(state)
-    await first.until("/healthz", 200)
-    second = Beside(state)
-    await second.until("/readyz", 200)
+    first, second = await _one_leads_and_one_stands_by(state)
     reader, writer = await first.begin_upload()
 
     first.stop.set()
@@ -213,10 +200,7 @@ async def test_the_next_one_decides_while_the_first_still_serves_its_last_caller
 async def test_one_that_is_out_of_descriptors_for_a_moment_stands_by_on(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = Beside(state)
-    await first.until("/healthz", 200)
-    second = Beside(state)
-    await second.until("/readyz", 200)
+    first, second = await _one_leads_and_one_stands_by(state)
     looks = 0
 
     def out_of_descriptors(_database: str) -> bool:
@@ -236,10 +220,7 @@ async def test_one_that_is_out_of_descriptors_for_a_moment_stands_by_on(
 
 
 async def test_one_that_is_told_to_end_while_it_stands_by_ends(state: Path) -> None:
-    first = Beside(state)
-    await first.until("/healthz", 200)
-    second = Beside(state)
-    await second.until("/readyz", 200)
+    first, second = await _one_leads_and_one_stands_by(state)
     assert await second.end() == 0
     assert (await first.answer("/healthz")).status_code == 200
     await first.end()
@@ -273,10 +254,7 @@ async def test_one_of_an_older_version_than_the_tables_is_never_ready(state: Pat
 
 
 async def test_probes_that_say_nonsense_do_no_harm(state: Path) -> None:
-    first = Beside(state)
-    await first.until("/healthz", 200)
-    second = Beside(state)
-    await second.until("/readyz", 200)
+    first, second = await _one_leads_and_one_stands_by(state)
     port = int(second._url.rpartition(":")[2])
     for said in (b"\r\n\r\n", b"GET\r\n\r\n", b"\xff" * 100_000, b""):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from builders import a_node
 from judged_runs import MINUTE, a_run, a_window
-from service_world import ServiceWorld, a_request, done
+from service_world import A_TRAINING, ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks import plan_outcomes
@@ -24,19 +24,7 @@ from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import LogPoint
 from gpucommons.scheduler.store.plans.base import JudgedRun
 
-TRAINING: dict[str, Any] = {
-    "network": {
-        "kind": "transformer",
-        "layers": 24,
-        "hidden": 1024,
-        "heads": 16,
-        "vocabulary": 50_000,
-        "tied": True,
-    },
-    "batch": 512,
-    "sequence": 1024,
-    "steps": 100,
-}
+TRAINING = {**A_TRAINING, "steps": 100}
 
 
 @pytest.fixture

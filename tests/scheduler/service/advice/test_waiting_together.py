@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from builders import a_node
-from service_world import ServiceWorld, a_request, done
+from service_world import A_TRAINING, ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import AttemptState, State, WorkloadId
@@ -17,20 +16,6 @@ from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import advice
 from gpucommons.scheduler.service.advice.waiting_together import waiting_together
 from gpucommons.scheduler.service.jobs import jobs
-
-TRAINING: dict[str, Any] = {
-    "network": {
-        "kind": "transformer",
-        "layers": 24,
-        "hidden": 1024,
-        "heads": 16,
-        "vocabulary": 50_000,
-        "tied": True,
-    },
-    "batch": 512,
-    "sequence": 1024,
-    "steps": 1000,
-}
 
 
 @pytest.fixture
@@ -49,7 +34,7 @@ def world(tmp_path: Path) -> ServiceWorld:
 
 
 def plan_of(world: ServiceWorld, gpus: int) -> str:
-    request = models.AdviceRequest.model_validate(TRAINING)
+    request = models.AdviceRequest.model_validate(A_TRAINING)
     found = advice.advise(world.service, world.principal("ann"), request)
     view = found if isinstance(found, models.AdviceView) else found.give_up()
     return next(one.id for one in view.plans if one.gpus == gpus)
