@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from gpucommons.labextension.hibernation.kept import write_private
-from gpucommons.labextension.job_offers.deciding import DAY_MS, Told
+from gpucommons.labextension.job_offers.when_to_offer import DAY_MS, Told
 
 log = logging.getLogger("gpucommons.labextension")
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from gpucommons.gpu.linux.state_home import state_home
 from gpucommons.labextension.clock import wall_clock_ms
-from gpucommons.labextension.job_offers import deciding
-from gpucommons.labextension.job_offers.deciding import Cell, Look, Told
+from gpucommons.labextension.job_offers import when_to_offer
 from gpucommons.labextension.job_offers.offered_before import Memory
 from gpucommons.labextension.job_offers.progress import Pace, read
+from gpucommons.labextension.job_offers.when_to_offer import Cell, Look, Told
 from gpucommons.labextension.live.fanout import Fanout, Message
 from gpucommons.labextension.live.feed import Feed
 from gpucommons.labextension.live.sampler import Sampler
@@ -125,7 +125,7 @@ class Offering:
         elif runs and len(self.fanout) and now_ms - self._asked_ms >= _ASK_EVERY_MS:
             told, cells = await asyncio.to_thread(self._read, list(runs.values()))
             after_ms = lease.job_offer_after_s * 1000
-            cell = deciding.whose(cells, self._looks, told, after_ms, now_ms)
+            cell = when_to_offer.whose(cells, self._looks, told, after_ms, now_ms)
             if cell is not None:
                 await self._offer_job(cell, lease, now_ms)
 
@@ -159,7 +159,7 @@ class Offering:
     async def _offer_job(self, cell: Cell, lease: LeaseView, now_ms: int) -> None:
         self._asked_ms = now_ms
         joins = await asyncio.to_thread(_joins, Path(cell.file))
-        for gpus in deciding.sizes(lease.milli_gpu, joins=joins):
+        for gpus in when_to_offer.sizes(lease.milli_gpu, joins=joins):
             offer = Offer(cell=cell, gpus=gpus, joins=joins, team=lease.team)
             if await self._would_start(offer):
                 await asyncio.to_thread(self.memory.offered, cell.kernel_id, now_ms)
@@ -181,9 +181,9 @@ class Offering:
         cell, gpus, held = offer.cell, offer.gpus, lease.milli_gpu
         data: dict[str, Any] = {"path": cell.path, "gpus": gpus, "joins": offer.joins}
         left_ms = self._paces[cell.run].left_ms(now_ms)
-        done_ms = deciding.done_by_ms(cell, left_ms, gpus, held, now_ms)
+        done_ms = when_to_offer.done_by_ms(cell, left_ms, gpus, held, now_ms)
         if done_ms is not None and left_ms is not None:
-            times = deciding.faster(gpus, held)
+            times = when_to_offer.faster(gpus, held)
             data |= {"done_ms": done_ms, "here_ms": now_ms + left_ms, "times": times}
         self._tell(OFFER, {**data, "is_new": is_new})
 

@@ -24,7 +24,7 @@ from gpucommons.scheduler.errors import (
     Unavailable,
     UnknownWorkload,
 )
-from gpucommons.scheduler.pipelines.deciding import Child, Decision, decide, try_of
+from gpucommons.scheduler.pipelines.next_steps import Child, Decision, decide, try_of
 from gpucommons.scheduler.pipelines.pipeline import (
     Piped,
     Standing,

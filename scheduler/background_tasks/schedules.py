@@ -22,7 +22,7 @@ from gpucommons.scheduler.errors import (
     UnknownWorkload,
 )
 from gpucommons.scheduler.models.jobs.jobs import DATA_VERSION_LABEL
-from gpucommons.scheduler.schedules.deciding import (
+from gpucommons.scheduler.schedules.due_runs import (
     Start,
     decide,
     next_look_ms,

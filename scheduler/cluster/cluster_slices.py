@@ -16,7 +16,7 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.scheduler.cluster.cluster_agents import node_of_slot
-from gpucommons.scheduler.core.events.slice_memory import slice_memory_mib
+from gpucommons.scheduler.core.model.holds import slice_memory_mib
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import NodeId

@@ -26,11 +26,11 @@ from gpucommons.scheduler.executors.base import Executor
 from gpucommons.scheduler.leadership.base import Leadership
 from gpucommons.scheduler.loop.acting import Acting, ServerActs, current_attempts
 from gpucommons.scheduler.loop.after_restore import Clocks, reconcile
-from gpucommons.scheduler.loop.deciding import Advance, Step
+from gpucommons.scheduler.loop.core_step import Advance, Step
 from gpucommons.scheduler.loop.inbox import Inbox, points_of
-from gpucommons.scheduler.loop.minute_records import Books
+from gpucommons.scheduler.loop.minute_records import MinuteRecords
 from gpucommons.scheduler.loop.monotonic_clock import OnwardClock
-from gpucommons.scheduler.loop.usage_ledger import LedgerKeeper
+from gpucommons.scheduler.loop.retention import Retention
 from gpucommons.scheduler.store.base import Epoch, LogPoint, Mirror, Store
 from gpucommons.scheduler.threads.alarm import Alarm
 from gpucommons.scheduler.threads.pulse import Pulse
@@ -90,15 +90,9 @@ class Loop:
             api_url=around.api_url,
             on_server_act=around.on_server_act,
         )
-        self._ledger = LedgerKeeper(
-            written=lambda from_ms, to_ms, of: around.store.ledger(
-                from_ms=from_ms, to_ms=to_ms, of=of
-            ),
-            measured=self._measured,
-        )
-        self._books = Books(
-            store=around.store, ledger=self._ledger, retention_ms=around.retention_ms
-        )
+        self._minute_records = MinuteRecords(around.store, self._measured)
+        self._ledger = self._minute_records.ledger
+        self._retention = Retention(store=around.store, retention_ms=around.retention_ms)
         self._clock = OnwardClock(around.now, around.steady_s)
         self._epoch, self._cluster = Epoch(0), Cluster()
         self._leading = self._stale = False
@@ -151,7 +145,7 @@ class Loop:
 
     @property
     def epoch(self) -> Epoch:
-        """Under which other books of the leader are written."""
+        """Under which other records of the leader are written."""
         return self._epoch
 
     @property
@@ -351,7 +345,8 @@ class Loop:
         self._acting.forget_ended(seen, before, outcome.cluster)
         self._still_lead(outcome)
         self._acting.perform(outcome.actions, outcome.cluster, now_ms)
-        self._books.keep(self._epoch, self._cluster, now_ms)
+        self._minute_records.write_due(self._epoch, self._cluster, now_ms)
+        self._retention.prune_due(self._epoch, self._cluster, now_ms)
         return self._next_s(outcome, full=asked.count >= MAX_INTENTS)
 
     def _catch_up(self) -> None:
@@ -395,6 +390,6 @@ class Loop:
         if full or self._acting.refused_something():
             return 0.0
         delay_s = BUSY_S if current_attempts(outcome.cluster) else IDLE_S
-        books_ms = None if self._ledger.asking else self._ledger.due_at_ms()
-        due = [one for one in (outcome.wake_ms, books_ms) if one is not None]
+        minute_ms = None if self._ledger.asking else self._ledger.due_at_ms()
+        due = [one for one in (outcome.wake_ms, minute_ms) if one is not None]
         return min([delay_s, *(max(0, one - self.now()) / 1000 for one in due)])

@@ -1,65 +1,40 @@
-"""What the loop writes down each minute, beside its decisions, and for how long it is kept."""
+"""What the loop writes down of each minute that is over, beside its decisions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.gpu.slices.usage import UsageMinute
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.loop.quota_minutes import quota_minutes
 from gpucommons.scheduler.loop.usage_ledger import LedgerKeeper
 from gpucommons.scheduler.store.base import Epoch, Store
-from gpucommons.scheduler.store.quota_minutes.base import FOLDED_AFTER_MS
-
-_DAY_MS = 24 * 3_600_000
-#: A plan that nobody has taken for so long is forgotten.
-_OFFERED_MS = 7 * _DAY_MS
-#: How often old rows are folded, and dropped where a retention is set.
-_PRUNE_EVERY_MS = 3_600_000
 
 
-@dataclass(kw_only=True)
-class Books:
-    """Writes the rows of minutes that are over, and drops what is old."""
+class MinuteRecords:
+    """Rows of the usage ledger and of quotas."""
 
-    store: Store
-    ledger: LedgerKeeper
-    #: How long history is kept; None = for ever.
-    retention_ms: int | None
-    _prune_due_ms: int = 0
+    def __init__(
+        self, store: Store, measured: Callable[[Millis], Sequence[UsageMinute] | None]
+    ) -> None:
+        self._store = store
+        self.ledger = LedgerKeeper(
+            written=lambda from_ms, to_ms, of: store.ledger(from_ms=from_ms, to_ms=to_ms, of=of),
+            measured=measured,
+        )
 
-    def keep(self, epoch: Epoch, cluster: Cluster, now_ms: Millis) -> None:
-        """Do what is due."""
-        if now_ms >= self.ledger.due_at_ms():
-            self._write(epoch, cluster, now_ms)
-        if now_ms >= self._prune_due_ms:
-            self._prune_due_ms = now_ms + _PRUNE_EVERY_MS
-            self._prune(epoch, cluster, now_ms)
-
-    def _write(self, epoch: Epoch, cluster: Cluster, now_ms: Millis) -> None:
+    def write_due(self, epoch: Epoch, cluster: Cluster, now_ms: Millis) -> None:
+        """Write those of minutes that are over."""
+        if now_ms < self.ledger.due_at_ms():
+            return
         due = self.ledger.due(cluster, now_ms)
         if due is None:
             return
         if due.rows:
-            self.store.add_ledger(epoch, due.rows)
+            self._store.add_ledger(epoch, due.rows)
         # A minute without rows has its quotas, too: nothing of them was held.
         quotas = quota_minutes(cluster, due.minutes, due.rows)
         if quotas:
-            self.store.quota_minutes.put(epoch, quotas)
+            self._store.quota_minutes.put(epoch, quotas)
         self.ledger.wrote()
-
-    def _prune(self, epoch: Epoch, cluster: Cluster, now_ms: Millis) -> None:
-        quotas = self.store.quota_minutes
-        quotas.fold(epoch, before_ms=Millis(now_ms - FOLDED_AFTER_MS))
-        before_ms = Millis(0 if self.retention_ms is None else now_ms - self.retention_ms)
-        offered_before_ms = Millis(now_ms - _OFFERED_MS)
-        plans = self.store.plans
-        plans.drop(epoch, offered_before_ms=offered_before_ms, ended_before_ms=before_ms)
-        if self.retention_ms is not None:
-            kept = {one for one, known in cluster.workloads.items() if is_final(known)}
-            # The results of what is promoted are files of a job that is known.
-            kept |= self.store.schedules.promoted()
-            self.store.prune(epoch, before_ms=before_ms, kept=kept)
-            self.store.sweeps.prune(epoch, before_ms=before_ms)
-            quotas.drop(epoch, before_ms=before_ms)

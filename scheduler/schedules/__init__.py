@@ -2,5 +2,5 @@
 
 Pure: nothing here stores, submits or reads a clock. `background_tasks/schedules.py` acts on what is decided,
 `service/schedules` holds what people may do.
-Read `deciding` first.
+Read `due_runs` first.
 """

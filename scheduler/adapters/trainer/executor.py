@@ -1,7 +1,7 @@
 """Attempts as TrainJobs that are resumed and suspended: Trainer and JobSet make their pods, not we.
 
 Each pod of a training waits at our scheduling gate, so that whoever resumes a TrainJob by hand starts
-nothing. A look after every event finds what is due by :mod:`.deciding`; requests come from one thread,
+nothing. A look after every event finds what is due by :mod:`.resume_and_suspend`; requests come from one thread,
 so that the loop waits for none.
 """
 
@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gpucommons.scheduler.adapters.settings_file import read_file
-from gpucommons.scheduler.adapters.trainer import deciding, manifests, trainjobs
+from gpucommons.scheduler.adapters.trainer import manifests, resume_and_suspend, trainjobs
 from gpucommons.scheduler.adapters.trainer.cluster_view import ClusterView
-from gpucommons.scheduler.adapters.trainer.deciding import Verdict
+from gpucommons.scheduler.adapters.trainer.resume_and_suspend import Verdict
 from gpucommons.scheduler.adapters.trainer.settings import TrainerSettings
 from gpucommons.scheduler.adapters.trainer.trainjobs import Document
 from gpucommons.scheduler.core.model.resources import Node
@@ -140,7 +140,7 @@ class TrainJobExecutor:
         live, pods = [], self._view.pods()
         for attempt in known:
             claim = claims.get(attempt.attempt_id, [])
-            trainjob = deciding.of_attempt(attempt, claim, pods)
+            trainjob = resume_and_suspend.of_attempt(attempt, claim, pods)
             if trainjob is None and attempt.state is AttemptState.STARTING:
                 continue  # It is started again.
             order = self._orders[attempt.attempt_id] = Order(attempt=attempt, made=True)
@@ -246,7 +246,7 @@ class TrainJobExecutor:
             return
         if trainjob is not None and not order.stopped:
             self._check(order, trainjob)
-        sight = deciding.Sight(
+        sight = resume_and_suspend.Sight(
             attempt=order.attempt,
             trainjob=trainjob,
             pods=self._pods_for(order, trainjob),
@@ -256,7 +256,7 @@ class TrainJobExecutor:
             stopped=order.stopped,
             now_ms=self._offer.now_ms(),
         )
-        verdict = deciding.judge(sight)
+        verdict = resume_and_suspend.judge(sight)
         self._tell(order, verdict)
         if trainjob is not None:
             self._act(order, trainjob, verdict)
@@ -266,14 +266,14 @@ class TrainJobExecutor:
     def _pods_for(self, order: Order, trainjob: Document | None) -> tuple[PodSeen, ...]:
         pods = self._view.pods()
         if trainjob is not None:
-            found = deciding.pods_of(trainjob, pods)
+            found = resume_and_suspend.pods_of(trainjob, pods)
             order.pods = frozenset(one.uid for one in found)
             return found
         if order.pods is not None:
             return tuple(one for one in pods if one.uid in order.pods)
         if order.workload is not None:
             return ()  # It was never resumed.
-        return deciding.left_behind(order.attempt, pods, self._view.trainjobs())
+        return resume_and_suspend.left_behind(order.attempt, pods, self._view.trainjobs())
 
     def _trainjob(self, order: Order) -> Document | None:
         attempt_id, ref = order.attempt.attempt_id, order.ref
@@ -284,7 +284,7 @@ class TrainJobExecutor:
                 else one["metadata"]["uid"] == ref.uid
             ):
                 order.made = True
-                is_unclear = order.stopped and not deciding.is_for(one, order.attempt)
+                is_unclear = order.stopped and not resume_and_suspend.is_for(one, order.attempt)
                 # The watch may not have seen yet that it was resumed for this attempt.
                 return self._connection.get(_path(one)) if is_unclear else one
         if ref is None or order.made:
@@ -303,7 +303,11 @@ class TrainJobExecutor:
         if not order.target:
             runtime = self._view.runtime_of(trainjob)
             order.target = trainjobs.training_of(runtime)["name"]
-        if order.ref is None or order.workload is None or deciding.is_for(trainjob, order.attempt):
+        if (
+            order.ref is None
+            or order.workload is None
+            or resume_and_suspend.is_for(trainjob, order.attempt)
+        ):
             return
         asked = trainjobs.asked_for(trainjob, self._view.runtime_of(trainjob), self._settings)
         trainjobs.check_admitted(asked, order.workload.spec.roles[0])
@@ -369,7 +373,7 @@ class TrainJobExecutor:
     def _pods_of(self, attempt_id: AttemptId) -> tuple[PodSeen, ...]:
         for one in self._view.trainjobs():
             if trainjobs.notes_of(one).get(trainjobs.ATTEMPT) == attempt_id:
-                return deciding.pods_of(one, self._view.pods())
+                return resume_and_suspend.pods_of(one, self._view.pods())
         return ()
 
     def _refuse(self, order: Order, text: str) -> None:

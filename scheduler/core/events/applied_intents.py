@@ -10,9 +10,9 @@ from gpucommons.scheduler.core.events import (
     job_size,
     leases,
     loader,
+    notebook_memory_limit,
     parking,
     pause_and_cancel,
-    slice_memory,
 )
 from gpucommons.scheduler.core.events.endings import fail
 from gpucommons.scheduler.core.events.settings import settings
@@ -222,7 +222,7 @@ def _has_slice(workload: Workload, slice_id: SliceId | None) -> bool:
 def _on_lease(cycle: CycleState, lease: Workload, action: _OnLease, by: str) -> None:
     match action:
         case ResizeSlice():
-            slice_memory.resize(cycle, lease, action, by)
+            notebook_memory_limit.resize(cycle, lease, action, by)
         case Keep():
             leases.keep(cycle, lease, action, by)
         case ReportIdle():

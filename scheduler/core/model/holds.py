@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device
+from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.scheduler.core.model.evolving import quick
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -55,6 +56,13 @@ def mask_of(placement: WorkerPlacement) -> int:
 def block_mask(offset: int, milli_gpu: int) -> int:
     """Bits that a block of this place and size takes of each of its devices."""
     return span(offset, min(milli_gpu, WHOLE_MILLI_GPU))
+
+
+def slice_memory_mib(placement: WorkerPlacement, devices: Iterable[Device]) -> int:
+    """Memory limit of a placed worker's slice on these devices."""
+    if placement.limit_mib is not None:
+        return placement.limit_mib
+    return sum(share_memory_mib(device, placement.milli_gpu) for device in devices)
 
 
 class HoldKey(NamedTuple):

@@ -17,7 +17,7 @@ from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.gpu.slices.usage import UsageSample
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.leases import SERVER_GONE
-from gpucommons.scheduler.core.events.slice_memory import slice_memory_mib
+from gpucommons.scheduler.core.model.holds import slice_memory_mib
 from gpucommons.scheduler.core.model.state import AttemptEnded, Cluster, Observation, SliceCleared
 from gpucommons.scheduler.core.model.types import (
     Attempt,

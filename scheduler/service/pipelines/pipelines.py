@@ -16,8 +16,8 @@ from gpucommons.scheduler.errors import (
     Misconfigured,
     NotFound,
 )
-from gpucommons.scheduler.pipelines.deciding import try_of
 from gpucommons.scheduler.pipelines.graph import below
+from gpucommons.scheduler.pipelines.next_steps import try_of
 from gpucommons.scheduler.pipelines.pipeline import (
     OVER,
     UNDONE,

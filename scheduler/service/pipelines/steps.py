@@ -8,7 +8,7 @@ from functools import partial
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Workload, WorkloadId
 from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
-from gpucommons.scheduler.pipelines.deciding import try_of
+from gpucommons.scheduler.pipelines.next_steps import try_of
 from gpucommons.scheduler.pipelines.pipeline import Pipeline, Step, StepName
 from gpucommons.scheduler.service.jobs import run_again
 from gpucommons.scheduler.service.jobs.owners import owner_of

@@ -6,7 +6,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.errors import Misconfigured, UnknownWorkload
 from gpucommons.scheduler.models.text.job_summary import what_runs
-from gpucommons.scheduler.pipelines.deciding import try_of
+from gpucommons.scheduler.pipelines.next_steps import try_of
 from gpucommons.scheduler.pipelines.pipeline import (
     UNDONE,
     Piped,

@@ -15,7 +15,7 @@ from gpucommons.scheduler.metric_spelling import metric_called
 from gpucommons.scheduler.models.jobs.schedules import PromotionRequest
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.schedules import promoting
-from gpucommons.scheduler.schedules.deciding import next_look_ms
+from gpucommons.scheduler.schedules.due_runs import next_look_ms
 from gpucommons.scheduler.schedules.promoting import Model
 from gpucommons.scheduler.schedules.schedule import (
     Promote,

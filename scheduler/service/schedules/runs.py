@@ -6,7 +6,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.models.jobs.jobs import DATA_VERSION_LABEL, MOST_LABELS
 from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
-from gpucommons.scheduler.schedules.deciding import Start
+from gpucommons.scheduler.schedules.due_runs import Start
 from gpucommons.scheduler.schedules.schedule import Schedule
 from gpucommons.scheduler.service.jobs import run_again
 from gpucommons.scheduler.service.jobs.owners import owner_of

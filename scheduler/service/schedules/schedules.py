@@ -12,7 +12,7 @@ from gpucommons.scheduler.errors import BadRequest, Misconfigured, PolicyRefused
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL, SCHEDULE_ORIGIN
 from gpucommons.scheduler.principal import Principal, PrincipalKind, Sight
 from gpucommons.scheduler.schedules import cron_times
-from gpucommons.scheduler.schedules.deciding import next_by_hand, next_look_ms
+from gpucommons.scheduler.schedules.due_runs import next_by_hand, next_look_ms
 from gpucommons.scheduler.schedules.schedule import (
     Concurrency,
     Schedule,

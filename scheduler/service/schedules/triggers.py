@@ -14,7 +14,7 @@ from gpucommons.scheduler.models.fields import base_name
 from gpucommons.scheduler.models.jobs.schedules import MetricPost, TriggerRequest
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.schedules import trigger_state
-from gpucommons.scheduler.schedules.deciding import next_look_ms
+from gpucommons.scheduler.schedules.due_runs import next_look_ms
 from gpucommons.scheduler.schedules.schedule import Schedule, Scheduled
 from gpucommons.scheduler.schedules.triggers import On, Posted, Trigger, TriggerKind
 from gpucommons.scheduler.service import authorization

@@ -11,7 +11,7 @@ from gpucommons.scheduler.models.jobs.schedules import PromotedView, TriggerView
 from gpucommons.scheduler.models.text.job_summary import what_runs
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.schedules import cron_times, promoting, trigger_state
-from gpucommons.scheduler.schedules.deciding import RUNS_KEPT
+from gpucommons.scheduler.schedules.due_runs import RUNS_KEPT
 from gpucommons.scheduler.schedules.schedule import Run, Scheduled
 from gpucommons.scheduler.schedules.triggers import Trigger, TriggerKind
 from gpucommons.scheduler.service import authorization

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.nodes.unhealthy_devices import told_to
-from gpucommons.scheduler.core.events.slice_memory import slice_memory_mib
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.holds import slice_memory_mib
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Idleness, State, Workload
 from gpucommons.scheduler.core.whatif.counterfactuals import Counterfactual

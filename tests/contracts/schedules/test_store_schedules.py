@@ -9,7 +9,7 @@ import pytest
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.errors import Conflict, LeaderLost
 from gpucommons.scheduler.principal import Sight
-from gpucommons.scheduler.schedules.deciding import Start, record
+from gpucommons.scheduler.schedules.due_runs import Start, record
 from gpucommons.scheduler.schedules.schedule import (
     Concurrency,
     Outcome,

@@ -13,8 +13,7 @@ from gpucommons.scheduler.core.model.state import ProgressReported
 from gpucommons.scheduler.core.model.types import Millis, Progress, WorkloadId
 from gpucommons.scheduler.errors import Forbidden, Misconfigured
 from gpucommons.scheduler.executors.fake import Script
-from gpucommons.scheduler.loop.minute_records import Books
-from gpucommons.scheduler.loop.usage_ledger import LedgerKeeper
+from gpucommons.scheduler.loop.retention import Retention
 from gpucommons.scheduler.models.jobs.schedules import PromotionRequest
 from gpucommons.scheduler.service.schedules import promotions, schedules
 
@@ -202,11 +201,8 @@ def test_the_promoted_model_stays_when_others_are_forgotten(world: ServiceWorld)
     root = world.principal("root", ADMIN)
     schedules.suspend_schedule(world.service, root, "ann", "retrain")
     world.pass_time(10 * 24 * 3_600_000)
-    written_all = LedgerKeeper(
-        written=lambda *_: (), measured=lambda _: (), done_ms=world.now_ms + 3_600_000
-    )
-    books = Books(store=world.store, ledger=written_all, retention_ms=1000)
-    books.keep(world.loop.epoch, world.cluster, Millis(world.now_ms))
+    retention = Retention(store=world.store, retention_ms=1000)
+    retention.prune_due(world.loop.epoch, world.cluster, Millis(world.now_ms))
     found = view(world)
     by_name = {one.job_name: WorkloadId(one.job_id or "") for one in found.runs}
     kept = [name for name, job in by_name.items() if world.store.workload(job) is not None]

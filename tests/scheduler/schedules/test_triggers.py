@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.schedules import data_looks, trigger_state
-from gpucommons.scheduler.schedules.deciding import (
+from gpucommons.scheduler.schedules.due_runs import (
     MOST_AN_HOUR,
     Start,
     decide,

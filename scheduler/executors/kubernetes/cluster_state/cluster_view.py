@@ -39,7 +39,7 @@ from gpucommons.scheduler.executors.kubernetes.nodes.provisioning_requests impor
     RequestSeen,
     read_request,
 )
-from gpucommons.scheduler.executors.kubernetes.nodes.reservations import (
+from gpucommons.scheduler.executors.kubernetes.nodes.reservation_pods import (
     ReservationSeen,
     read_reservation,
     reservation_name,

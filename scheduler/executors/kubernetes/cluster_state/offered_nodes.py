@@ -26,7 +26,9 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.placeholder_upkeep 
 from gpucommons.scheduler.executors.kubernetes.cluster_state.provisioning_upkeep import (
     Provisioning,
 )
-from gpucommons.scheduler.executors.kubernetes.cluster_state.reserving import Reservations
+from gpucommons.scheduler.executors.kubernetes.cluster_state.reservation_upkeep import (
+    ReservationUpkeep,
+)
 from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
     Holdings,
@@ -60,7 +62,7 @@ class Offer:
         settings: KubernetesSettings,
         around: Around,
         view: ClusterView,
-        reservations: Reservations,
+        reservations: ReservationUpkeep,
         installed: Installed,
         placeholders: Placeholders,
         provisioning: Provisioning,
@@ -253,7 +255,7 @@ def offer_of(
         with view.lock:
             view.nodes_differ()
 
-    reservations = Reservations(connection, settings, view, orders)
+    reservations = ReservationUpkeep(connection, settings, view, orders)
     installed = Installed(connection, settings, orders, changed=changed)
     placeholders = Placeholders(connection, settings, around, view, orders)
     provisioning = Provisioning(connection, settings, around, view, orders)

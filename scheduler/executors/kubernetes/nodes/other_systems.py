@@ -18,7 +18,7 @@ from gpucommons.gpu.providers.base import Capability
 from gpucommons.gpu.providers.cluster.cluster import ClusterTraits, PodProvider, PodWish
 from gpucommons.gpu.providers.cluster.pods import POD_PROVIDERS, foreign_injection
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId, format_milli_gpu
-from gpucommons.scheduler.core.events.slice_memory import slice_memory_mib
+from gpucommons.scheduler.core.model.holds import slice_memory_mib
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import WorkerPlacement
 from gpucommons.scheduler.errors import BadRequest, Unavailable

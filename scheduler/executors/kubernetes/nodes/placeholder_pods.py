@@ -15,7 +15,10 @@ from typing import Any
 from gpucommons.scheduler.core.model.resources import Growth, Pool
 from gpucommons.scheduler.core.model.types import NodeId, PoolName
 from gpucommons.scheduler.executors.kubernetes.nodes.asked_nodes import Due, compare
-from gpucommons.scheduler.executors.kubernetes.nodes.reservations import holding_pod, toleration_of
+from gpucommons.scheduler.executors.kubernetes.nodes.reservation_pods import (
+    holding_pod,
+    toleration_of,
+)
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 

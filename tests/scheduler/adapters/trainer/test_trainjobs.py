@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.adapters.settings_file import read_file
-from gpucommons.scheduler.adapters.trainer import deciding, manifests, trainjobs
-from gpucommons.scheduler.adapters.trainer.deciding import Sight
+from gpucommons.scheduler.adapters.trainer import manifests, resume_and_suspend, trainjobs
 from gpucommons.scheduler.adapters.trainer.intake import made_of, request_of
+from gpucommons.scheduler.adapters.trainer.resume_and_suspend import Sight
 from gpucommons.scheduler.adapters.trainer.settings import (
     SentJobs,
     TrainerNamespace,
@@ -236,9 +236,11 @@ def a_pod(index: int, **changes: Any) -> PodSeen:
 RESUMED = {"annotations": {"gpucommons.io/attempt": "a-1"}, "suspend": False}
 
 
-def judged(trainjob: dict[str, Any] | None, *pods: PodSeen, **more: Any) -> deciding.Verdict:
+def judged(
+    trainjob: dict[str, Any] | None, *pods: PodSeen, **more: Any
+) -> resume_and_suspend.Verdict:
     made: dict[str, Any] = {"attempt": an_attempt(), "target": "node", "now_ms": NOW}
-    return deciding.judge(Sight(trainjob=trainjob, pods=pods, **{**made, **more}))
+    return resume_and_suspend.judge(Sight(trainjob=trainjob, pods=pods, **{**made, **more}))
 
 
 def test_it_is_resumed_once_pods_before_it_are_gone() -> None:
@@ -368,8 +370,8 @@ def test_its_pods_outlive_a_deleted_one_and_hold_what_they_had() -> None:
 def test_what_a_deleted_one_left_behind_is_found_on_its_nodes() -> None:
     left, elsewhere = a_pod(0, node="n0"), a_pod(1, node="n7")
     attempt = an_attempt()
-    assert deciding.left_behind(attempt, (left, elsewhere), ()) == (left,)
-    assert deciding.left_behind(attempt, (left,), (a_trainjob(),)) == ()
+    assert resume_and_suspend.left_behind(attempt, (left, elsewhere), ()) == (left,)
+    assert resume_and_suspend.left_behind(attempt, (left,), (a_trainjob(),)) == ()
 
 
 def test_one_that_was_edited_is_not_resumed() -> None:

@@ -19,10 +19,12 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.placeholder_upkeep 
 from gpucommons.scheduler.executors.kubernetes.cluster_state.provisioning_upkeep import (
     Provisioning,
 )
-from gpucommons.scheduler.executors.kubernetes.cluster_state.reserving import Reservations
+from gpucommons.scheduler.executors.kubernetes.cluster_state.reservation_upkeep import (
+    ReservationUpkeep,
+)
 from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.nodes.installed import Installed
-from gpucommons.scheduler.executors.kubernetes.nodes.reservations import (
+from gpucommons.scheduler.executors.kubernetes.nodes.reservation_pods import (
     read_reservation,
     reservation_name,
 )
@@ -93,12 +95,14 @@ class World:
             next_shares=lambda pools: self.next_shares if pools else frozenset(),
         )
         orders = cast("Any", self.cluster)
-        reserving = Reservations(connection, settings, self.view, orders, now_s=lambda: self.now_s)
+        upkeep = ReservationUpkeep(
+            connection, settings, self.view, orders, now_s=lambda: self.now_s
+        )
         installed = Installed(connection, settings, orders, changed=lambda: None)
         placeholders = Placeholders(connection, settings, around, self.view, orders)
         provisioning = Provisioning(connection, settings, around, self.view, orders)
         self.offer = Offer(
-            settings, around, self.view, reserving, installed, placeholders, provisioning
+            settings, around, self.view, upkeep, installed, placeholders, provisioning
         )
         self.offers(2)
 

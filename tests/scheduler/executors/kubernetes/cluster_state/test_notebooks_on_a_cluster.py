@@ -29,10 +29,12 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.placeholder_upkeep 
 from gpucommons.scheduler.executors.kubernetes.cluster_state.provisioning_upkeep import (
     Provisioning,
 )
-from gpucommons.scheduler.executors.kubernetes.cluster_state.reserving import Reservations
+from gpucommons.scheduler.executors.kubernetes.cluster_state.reservation_upkeep import (
+    ReservationUpkeep,
+)
 from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.nodes.installed import Installed
-from gpucommons.scheduler.executors.kubernetes.nodes.reservations import ReservationSeen
+from gpucommons.scheduler.executors.kubernetes.nodes.reservation_pods import ReservationSeen
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
 
@@ -99,12 +101,12 @@ class World:
             leases=lambda: self.leases,
             drivers=lambda: dict(self.drivers),
         )
-        self.reserving = Reservations(connection, settings, self.view, cast("Any", None))
+        self.upkeep = ReservationUpkeep(connection, settings, self.view, cast("Any", None))
         installed = Installed(connection, settings, cast("Any", None), changed=lambda: None)
         placeholders = Placeholders(connection, settings, around, self.view, cast("Any", None))
         provisioning = Provisioning(connection, settings, around, self.view, cast("Any", None))
         self.offer = Offer(
-            settings, around, self.view, self.reserving, installed, placeholders, provisioning
+            settings, around, self.view, self.upkeep, installed, placeholders, provisioning
         )
         reads = {one.path.rpartition("/")[2]: one.read for one, _ in self.view._subjects()}
         self._read_pod = reads["pods"]
@@ -116,7 +118,7 @@ class World:
     def reserves(self, slot: DeviceId, card: str | None, uid: str = "r") -> None:
         """A reservation runs; it has said which card it holds, or not yet."""
         if card is not None:
-            self.reserving._uuids[uid] = card
+            self.upkeep._uuids[uid] = card
         seen = ReservationSeen(name=f"hold-{uid}", uid=uid, slot=slot, running=True)
         self.view._pod("ADDED", seen)
 
@@ -238,7 +240,7 @@ def test_reservations_are_read_once_for_all_ranks_of_a_gang(
         reads.append(1)
         return {SLOT: "GPU-a"}
 
-    monkeypatch.setattr(world.reserving, "bound", bound)
+    monkeypatch.setattr(world.upkeep, "bound", bound)
     for _ in range(64):
         assert world.bound() == Bound(visible_devices=("GPU-a",))
     assert len(reads) == 1

@@ -17,7 +17,7 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import
     Hears,
 )
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import NotebookSeen
-from gpucommons.scheduler.executors.kubernetes.nodes.reservations import (
+from gpucommons.scheduler.executors.kubernetes.nodes.reservation_pods import (
     ReservationSeen,
     reservation_name,
 )

@@ -16,7 +16,7 @@ from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import NodeState, Pool
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import lay_out
-from gpucommons.scheduler.executors.kubernetes.nodes import reservations
+from gpucommons.scheduler.executors.kubernetes.nodes import reservation_pods
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import Holdings, nodes_of
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import read_node
@@ -40,7 +40,7 @@ def of_a_job() -> dict[str, Any]:
 
 def of_a_reservation() -> dict[str, Any]:
     slot = DeviceId("n1/gpu-0")
-    return reservations.reservation_pod(slot, a_node("n1", pool="train"), {"a": "b"}, SETTINGS)
+    return reservation_pods.reservation_pod(slot, a_node("n1", pool="train"), {"a": "b"}, SETTINGS)
 
 
 PODS = pytest.mark.parametrize("pod", [of_a_job(), of_a_reservation()], ids=["job", "reservation"])

@@ -21,7 +21,7 @@ from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import (
     expected_of,
     lay_out,
 )
-from gpucommons.scheduler.executors.kubernetes.nodes import reservations
+from gpucommons.scheduler.executors.kubernetes.nodes import reservation_pods
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
     Holdings,
     nodes_of,
@@ -124,8 +124,8 @@ def test_cards_are_offered_though_no_reservation_holds_them(place: dict[str, Any
     assert offered(place, seen()) == ["n0/gpu-0", "n0/gpu-1"]
     nodes: list[Node] = [replace(a_node("n0", gpus=2), pool=POOL.name)]
     slots = [device.device_id for device in nodes[0].devices]
-    assert reservations.wanted(nodes, slots, settings({})) != {}
-    assert reservations.wanted(nodes, slots, settings(place)) == {}
+    assert reservation_pods.wanted(nodes, slots, settings({})) != {}
+    assert reservation_pods.wanted(nodes, slots, settings(place)) == {}
 
 
 @pytest.mark.parametrize(("place", "allocatable"), [(HAMI, 20), (DRA, 0)])

@@ -7,14 +7,13 @@ it ends, so that no later slice is promised the same memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
-from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.memory_of_share import MIN_SLICE_MIB, share_memory_mib
 from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.model.holds import FULL, block_mask, mask_of
+from gpucommons.scheduler.core.model.holds import FULL, block_mask, mask_of, slice_memory_mib
 from gpucommons.scheduler.core.model.intents import ResizeSlice
 from gpucommons.scheduler.core.model.lifecycle import with_attempt
 from gpucommons.scheduler.core.model.state_words import state_words
@@ -22,13 +21,6 @@ from gpucommons.scheduler.core.model.types import AttemptState, WorkerPlacement,
 from gpucommons.scheduler.errors import Conflict, InvalidTransition, Misconfigured
 
 _MIB_PER_GIB = 1024
-
-
-def slice_memory_mib(placement: WorkerPlacement, devices: Iterable[Device]) -> int:
-    """Memory limit of a placed worker's slice on these devices."""
-    if placement.limit_mib is not None:
-        return placement.limit_mib
-    return sum(share_memory_mib(device, placement.milli_gpu) for device in devices)
 
 
 def resize(cycle: CycleState, lease: Workload, action: ResizeSlice, by: str) -> None:

@@ -20,7 +20,7 @@ from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
 from gpucommons.scheduler.executors.kubernetes.api_server.refusals import Refusals, is_refusal
 from gpucommons.scheduler.executors.kubernetes.attempts.sentences import not_held, not_run
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView
-from gpucommons.scheduler.executors.kubernetes.nodes.reservations import (
+from gpucommons.scheduler.executors.kubernetes.nodes.reservation_pods import (
     ReservationSeen,
     reservation_name,
     reservation_pod,
@@ -31,7 +31,7 @@ from gpucommons.scheduler.executors.kubernetes.objects.cards_in_use import Cards
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 
 
-class Reservations:
+class ReservationUpkeep:
     """Used with the lock of the view held."""
 
     def __init__(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.schedules import cron_times
-from gpucommons.scheduler.schedules.deciding import (
+from gpucommons.scheduler.schedules.due_runs import (
     Start,
     decide,
     is_by_hand,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpucommons.labextension.job_offers.deciding import (
+from gpucommons.labextension.job_offers.when_to_offer import (
     DAY_MS,
     Cell,
     Look,

@@ -10,7 +10,7 @@ from published_schemas import validate
 
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Node
-from gpucommons.scheduler.executors.kubernetes.nodes import reservations
+from gpucommons.scheduler.executors.kubernetes.nodes import reservation_pods
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
 
 SETTINGS = KubernetesSettings(pools={"build": PoolPlace(reservations="standing")})
@@ -26,7 +26,7 @@ def a_slot_node(name: str, pool: str, gpus: int = 2) -> Node:
 
 def test_standing_pools_hold_every_card_and_others_only_those_that_are_shared() -> None:
     nodes = [a_slot_node("b", "build"), a_slot_node("t", "train")]
-    found = reservations.wanted(nodes, [DeviceId("t/gpu-1")], SETTINGS)
+    found = reservation_pods.wanted(nodes, [DeviceId("t/gpu-1")], SETTINGS)
     assert {slot: node.node_id for slot, node in found.items()} == {
         "b/gpu-0": "b",
         "b/gpu-1": "b",
@@ -37,7 +37,7 @@ def test_standing_pools_hold_every_card_and_others_only_those_that_are_shared() 
 def test_a_reservation_asks_for_one_card_on_its_node_in_a_restricted_namespace() -> None:
     node = a_slot_node("b.example.org", "build")
     slot = DeviceId("b.example.org/gpu-1")
-    pod = reservations.reservation_pod(slot, node, {"kubernetes.io/hostname": "b"}, SETTINGS)
+    pod = reservation_pods.reservation_pod(slot, node, {"kubernetes.io/hostname": "b"}, SETTINGS)
     validate(pod, "1.35", strict=True)
     (container,) = pod["spec"]["containers"]
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
@@ -48,7 +48,9 @@ def test_a_reservation_asks_for_one_card_on_its_node_in_a_restricted_namespace()
 
 
 def test_two_nodes_whose_names_look_alike_do_not_share_a_reservation() -> None:
-    names = {reservations.reservation_name(DeviceId(f"{n}/gpu-0")) for n in ("a.b", "a-b", "A.b")}
+    names = {
+        reservation_pods.reservation_name(DeviceId(f"{n}/gpu-0")) for n in ("a.b", "a-b", "A.b")
+    }
     assert len(names) == 3
 
 
@@ -65,7 +67,7 @@ def test_two_nodes_whose_names_look_alike_do_not_share_a_reservation() -> None:
     ],
 )
 def test_what_a_reservation_says_names_one_card_or_nothing(log: bytes, uuid: str | None) -> None:
-    assert reservations.uuid_in(log) == uuid
+    assert reservation_pods.uuid_in(log) == uuid
 
 
 def test_a_reservation_that_ended_holds_nothing_any_more() -> None:
@@ -77,6 +79,6 @@ def test_a_reservation_that_ended_holds_nothing_any_more() -> None:
         },
         "status": {"phase": "Running"},
     }
-    seen = reservations.read_reservation(pod)
+    seen = reservation_pods.read_reservation(pod)
     assert (seen.slot, seen.running, seen.leaving) == ("b/gpu-0", True, False)
-    assert reservations.read_reservation({**pod, "status": {"phase": "Failed"}}).leaving
+    assert reservation_pods.read_reservation({**pod, "status": {"phase": "Failed"}}).leaving

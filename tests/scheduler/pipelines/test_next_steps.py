@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from gpucommons.scheduler.core.model.types import Millis, State, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.pipelines.deciding import Child, decide, try_of
 from gpucommons.scheduler.pipelines.graph import below, in_order
+from gpucommons.scheduler.pipelines.next_steps import Child, decide, try_of
 from gpucommons.scheduler.pipelines.pipeline import (
     OVER,
     Needs,
