@@ -161,6 +161,11 @@ class _Listener:
         return mark in self.marks
 
 
+def _without_gap(lines: list[int]) -> list[int]:
+    """From the first on that was heard: who comes while a cell prints has missed what was before."""
+    return list(range(lines[0], lines[-1] + 1))
+
+
 async def _until(look: Callable[[], bool]) -> None:
     while True:
         if look():
@@ -214,7 +219,7 @@ async def test_a_kernel_keeps_its_words_to_itself_until_they_are_heard_again(
     heard = printed()
     await _until(lambda: printed() > heard + 100)
     # One may be printed and not yet counted.
-    assert len(before.lines) <= heard + 1
+    assert before.lines[-1] <= heard
     # Its server is gone, and another one comes.
     before.stream.close()
     after = _Listener(printing)
@@ -225,7 +230,7 @@ async def test_a_kernel_keeps_its_words_to_itself_until_they_are_heard_again(
     after.stream.close()
 
     told = before.lines + after.lines
-    assert told == list(range(len(told)))
+    assert told == _without_gap(told)
     # Its end would be taken for that of the cell.
     assert stopping._session.session in before.asked_by - after.asked_by
 
@@ -245,7 +250,7 @@ async def test_a_kernel_that_has_kept_too_much_says_it_unasked(
     heard = len(listener.lines)
     await _until(lambda: len(listener.lines) > heard + 100)
     listener.stream.close()
-    assert listener.lines == list(range(len(listener.lines)))
+    assert listener.lines == _without_gap(listener.lines)
 
 
 #: Runs until it is told to end. A library shows at the end of each run what was drawn in it.
