@@ -7,19 +7,25 @@ import type { Messages } from '../text/messages';
 const EVERY_MS = 1000;
 const PATIENCE_MS = 120_000;
 const OK = 200;
-/** The new server does not know the old one's login; a page that is loaded anew logs in by itself. */
+/** The new server does not know the old one's login. */
 const STRANGER = 403;
 
-/** True once the restarted server answers, false where it does not come back. */
+/** True once the restarted server answers and knows this page, false where it does not come back. */
 export async function cameBack(
-  ask: () => Promise<number>,
+  api: Pick<Api, 'status'>,
   sleep: (ms: number) => Promise<void>
 ): Promise<boolean> {
   let wasDown = false;
   for (let waited = 0; waited < PATIENCE_MS; waited += EVERY_MS) {
     await sleep(EVERY_MS);
-    const status = await ask();
-    if (status === STRANGER || (status === OK && wasDown)) {
+    const status = await api.status();
+    if (status === STRANGER) {
+      // What else asks logs in by itself. Two logins at once overwrite each other's cookie, and the
+      // hub would refuse that of the page that is loaded anew.
+      await api.status({ logsIn: true });
+      return true;
+    }
+    if (status === OK && wasDown) {
       return true;
     }
     wasDown ||= status !== OK;
@@ -45,7 +51,7 @@ export async function reloadWhenBack(api: Api, msg: Messages): Promise<void> {
   });
   const sleep = (ms: number) =>
     new Promise<void>(resolve => window.setTimeout(resolve, ms));
-  if (await cameBack(() => api.status(), sleep)) {
+  if (await cameBack(api, sleep)) {
     reload();
   }
   waiting.reject();
