@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.files.yaml_text import read_yaml
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
 
 M = TypeVar("M", bound=BaseModel)
@@ -29,7 +30,7 @@ def read_file(path: Path | None, kind: type[M], *, executor: str) -> M:
         raise BadRequest(message)
     try:
         text = path.read_text()
-        return kind.model_validate(yaml.safe_load(text))
+        return kind.model_validate(read_yaml(text))
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}."
     except yaml.YAMLError as error:

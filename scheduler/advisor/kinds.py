@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-import yaml
+from gpucommons.scheduler.files.yaml_text import read_yaml
 
 GIB = 2**30
 
@@ -89,7 +89,7 @@ class Tables:
 
 def tables_from(text: str) -> Tables:
     """Read tables; what is wrong in them is named."""
-    read = yaml.safe_load(text)
+    read: Any = read_yaml(text)
     links = {name: _link(name, row) for name, row in read["links"].items()}
     return Tables({name: _kind(name, row, links) for name, row in read["kinds"].items()}, links)
 

@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.files.yaml_text import read_yaml
 
 #: As users have them; no quotes, comments or several addresses. A domain may be of this site alone.
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250})")
@@ -90,7 +91,7 @@ def read_settings(path: Path) -> NotificationSettings:
         When one of them cannot be, or says something else.
     """
     try:
-        found = NotificationSettings.model_validate(yaml.safe_load(path.read_text()) or {})
+        found = NotificationSettings.model_validate(read_yaml(path.read_text()) or {})
         if found.mail is not None and found.mail.login_file is not None:
             read_login(found.mail.login_file)
     except ValidationError as error:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device
+from gpucommons.scheduler.files.yaml_text import read_yaml
 from gpucommons.scheduler.models import ConfigModel, PoolModel, QuotaModel, TeamModel
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
 from gpucommons.scheduler.up.state_folder import StateFolder, write_private
@@ -31,8 +32,8 @@ def read_config(path: Path) -> ConfigModel:
     """
     text = path.read_text()
     try:
-        return ConfigModel.model_validate(yaml.safe_load(text) or {})
-    except (yaml.YAMLError, RecursionError) as error:
+        return ConfigModel.model_validate(read_yaml(text) or {})
+    except yaml.YAMLError as error:
         message = f"{path} is not YAML: {syntax_sentence(error)}."
         raise ValueError(message) from None
     except ValidationError as error:

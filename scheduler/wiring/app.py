@@ -40,6 +40,7 @@ from gpucommons.scheduler.executors.base import Executor
 from gpucommons.scheduler.executors.local.local import LocalExecutor
 from gpucommons.scheduler.file_storage.parts import StorageParts, storage_parts
 from gpucommons.scheduler.files.log_reader import LogChunk
+from gpucommons.scheduler.files.yaml_text import read_yaml
 from gpucommons.scheduler.forecast.forecaster import Forecaster
 from gpucommons.scheduler.hub import attempt_tokens
 from gpucommons.scheduler.hub.hub import Hub
@@ -318,7 +319,7 @@ def read_config(path: Path) -> models.ConfigModel:
         When it cannot be read or says something else.
     """
     try:
-        document = yaml.safe_load(path.read_text())
+        document = read_yaml(path.read_text())
         return models.ConfigModel.model_validate(document)
     except (OSError, yaml.YAMLError, ValidationError) as error:
         message = f"{path} is no configuration: {_mistake(path, error)}"

@@ -14,6 +14,7 @@ from gpucommons.gpu.doctor.diagnosis import ADVICE, PROBLEM, Finding
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import NOT_FOUND, ApiError
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
+from gpucommons.scheduler.files.yaml_text import read_yaml
 
 Document = dict[str, Any]
 _FORBIDDEN = (401, 403)
@@ -66,7 +67,7 @@ class Cluster:
             raise BadRequest(message)
         text = (found.get("data") or {}).get("kubernetes.yaml", "")
         try:
-            return KubernetesSettings.model_validate(yaml.safe_load(text) or {})
+            return KubernetesSettings.model_validate(read_yaml(text) or {})
         except (yaml.YAMLError, ValidationError) as error:
             message = f"The ConfigMap {SCHEDULER} describes no cluster: {error}"
             raise BadRequest(message) from None

@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError, model_validator
 from gpucommons.scheduler.environments.images import image_of
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.kubernetes.objects import names
+from gpucommons.scheduler.files.yaml_text import read_yaml
 from gpucommons.scheduler.models.fields import Model
 
 #: The resource of NVIDIA's device plugin.
@@ -235,7 +236,7 @@ def read_settings(path: Path) -> KubernetesSettings:
         When it cannot be read or says something else.
     """
     try:
-        document = yaml.safe_load(path.read_text()) or {}
+        document = read_yaml(path.read_text()) or {}
         return KubernetesSettings.model_validate(document)
     except (OSError, yaml.YAMLError, ValidationError) as error:
         message = f"{path} does not describe a cluster: {error}"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import yaml
 from pydantic import ValidationError
 
+from gpucommons.scheduler.files.yaml_text import nodes_of
 from gpucommons.scheduler.models.text.field_errors import named, said
 
 #: Parts of the parser's words, and what a person may do about it.
@@ -28,14 +29,12 @@ _SENTENCES = (
 )
 
 
-def syntax_sentence(error: yaml.YAMLError | RecursionError) -> str:
+def syntax_sentence(error: yaml.YAMLError) -> str:
     """Where and why a file cannot be read as YAML."""
     text = str(error)
     found = next((sentence for part, sentence in _SENTENCES if part in text), None)
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
     return where + (found or str(getattr(error, "problem", "") or "it cannot be read"))
 
 
@@ -43,10 +42,7 @@ def field_sentences(
     content: str | bytes, error: ValidationError, *, below: Sequence[str] = ()
 ) -> str:
     """What is wrong with the fields of a file, each with its line; ``below`` is where they begin."""
-    try:
-        tree = yaml.compose(content, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, RecursionError):
-        tree = None
+    tree = nodes_of(content)
     parts = []
     for item in error.errors():
         line = _line_of(tree, (*below, *item["loc"]))

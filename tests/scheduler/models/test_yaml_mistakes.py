@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import yaml
 from pydantic import ValidationError
 
+from gpucommons.scheduler.files import yaml_text
+from gpucommons.scheduler.files.yaml_text import read_yaml
 from gpucommons.scheduler.models import ConfigModel
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
 
@@ -27,7 +32,7 @@ from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax
 )
 def test_what_cannot_be_read_is_said_with_its_line(text: str, sentence: str) -> None:
     with pytest.raises(yaml.YAMLError) as raised:
-        yaml.safe_load(text)
+        read_yaml(text)
 
     assert syntax_sentence(raised.value) == sentence
 
@@ -35,7 +40,7 @@ def test_what_cannot_be_read_is_said_with_its_line(text: str, sentence: str) -> 
 def test_a_wrong_field_is_said_with_its_line() -> None:
     text = "pools:\n  - name: gpu\n    notice_s: soon\nteams:\n  - name: No-No\n"
     with pytest.raises(ValidationError) as raised:
-        ConfigModel.model_validate(yaml.safe_load(text))
+        ConfigModel.model_validate(read_yaml(text))
     said = field_sentences(text, raised.value)
 
     assert "line 3, pools.0.notice_s: " in said
@@ -45,7 +50,7 @@ def test_a_wrong_field_is_said_with_its_line() -> None:
 def test_a_field_that_is_missing_is_said_with_the_line_of_what_lacks_it() -> None:
     text = "policy: {}\npools:\n  - notice_s: 3\n"
     with pytest.raises(ValidationError) as raised:
-        ConfigModel.model_validate(yaml.safe_load(text))
+        ConfigModel.model_validate(read_yaml(text))
 
     assert field_sentences(text, raised.value).startswith("line 3, pools.0.name: ")
 
@@ -79,7 +84,7 @@ def test_a_field_that_is_missing_is_said_with_the_line_of_what_lacks_it() -> Non
 )
 def test_another_form_than_the_needed_one_is_said_in_our_words(text: str, sentence: str) -> None:
     with pytest.raises(ValidationError) as raised:
-        ConfigModel.model_validate(yaml.safe_load(text))
+        ConfigModel.model_validate(read_yaml(text))
 
     assert field_sentences(text, raised.value) == sentence
 
@@ -87,6 +92,32 @@ def test_another_form_than_the_needed_one_is_said_in_our_words(text: str, senten
 @pytest.mark.parametrize("written", ["on", "off", "'on'", '"off"'])
 def test_a_switch_means_what_is_written_with_quotes_and_without(written: str) -> None:
     text = f"pools:\n  - name: gpu\n    hibernation: {written}\n"
-    (pool,) = ConfigModel.model_validate(yaml.safe_load(text)).pools
+    (pool,) = ConfigModel.model_validate(read_yaml(text)).pools
 
     assert pool.hibernation == written.strip("'\"")
+
+
+def test_the_fast_parser_reads_what_the_one_in_python_reads() -> None:
+    text = 'a: &x {b: [1, 2.5, yes, ~, 2026-11-30]}\nc: *x\nd: "é\\u202e"\ne: |\n  f\n  g\n'
+
+    assert read_yaml(text) == yaml.safe_load(text)
+    assert read_yaml(b"") is None
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000, "{a: " * 50_000])
+def test_what_is_nested_too_deeply_is_said(text: str) -> None:
+    with pytest.raises(yaml.YAMLError) as raised:
+        read_yaml(text)
+
+    assert syntax_sentence(raised.value) == "it is nested too deeply"
+
+
+def test_yaml_is_read_in_one_place() -> None:
+    root = Path(yaml_text.__file__).parents[1]
+    own = [
+        str(path.relative_to(root))
+        for path in root.rglob("*.py")
+        if re.search(r"\byaml\.(safe_load|load|compose)\(|SafeLoader", path.read_text())
+    ]
+
+    assert sorted(own) == ["files/yaml_text.py"]
