@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from gpucommons.labextension.live.feed import Feed
 from gpucommons.labextension.live.sampler import Sampler
 from gpucommons.labextension.on_idle import keeps_nothing
 from gpucommons.labextension.outputs.listening import Outputs
-from gpucommons.labextension.parking.ability import ability
+from gpucommons.labextension.parking.ability import ability, driver_when_tested
 from gpucommons.labextension.parking.holding import Holding
 from gpucommons.labextension.parking.kernels import Kernels
 from gpucommons.labextension.parking.parking import Parking
@@ -257,15 +258,17 @@ class GpuCommonsExtension(ExtensionApp):
         """Once it is known that it works with this driver, as the self-test may take a while."""
         if not self._can_hold:
             return
-        found = await asyncio.to_thread(ability, os.environ, kernels_folder(os.environ))
-        if found.driver is None:
-            self.log.info("this notebook's GPU memory cannot be parked: %s", found.because)
+        driver = await driver_when_tested(
+            partial(ability, os.environ, kernels_folder(os.environ)),
+            say=lambda why: self.log.info("this notebook's GPU memory cannot be parked: %s", why),
+        )
+        if driver is None:
             return
         feed = self.parts.feed
         self._parking = Parking(
             scheduler=scheduler,
             lease_id=self.parts.context.lease_id,
-            driver=found.driver,
+            driver=driver,
             kernels=Kernels(server=self.serverapp),
             holding=self._holding,
             is_busy=lambda: collector.busy_ms() is not None,

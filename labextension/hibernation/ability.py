@@ -20,7 +20,8 @@ from gpucommons.gpu.hibernation.self_test import NO_CRIU, gpu_self_test, self_te
 from gpucommons.gpu.hibernation.tree import HibernatableTree
 from gpucommons.gpu.parking.processes import holds_gpu, part_of_gpu
 from gpucommons.gpu.shim import find_drivers
-from gpucommons.labextension.hibernation.kept import write_private
+from gpucommons.labextension.private_files import write_private
+from gpucommons.labextension.self_test_notes import Note
 
 log = logging.getLogger("gpucommons.labextension")
 
@@ -28,8 +29,6 @@ _PASSED, _GPU_TESTED = "self-test.json", "gpu-self-test.json"
 _SELF_TEST_S = 20
 #: A GPU's driver takes seconds to start, several times over.
 _GPU_SELF_TEST_S = 60
-#: What failed with a GPU is tried again after so long: every first kernel would wait for it.
-_GPU_FAILED_FOR_S = 24 * 3600
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,16 +125,14 @@ def _parking_driver(criu: Criu, folder: Path, environ: Mapping[str, str]) -> tup
         # Not which GPU: the next server may have another one of this machine's.
         "driver": [str(driver), (visible or "").startswith("MIG-")],
     }
-    note = _noted(folder / _GPU_TESTED)
-    is_recent = time.time() - _seconds(note.get("at_s")) < _GPU_FAILED_FOR_S
-    if note.get("here") == here and (note.get("because") is None or is_recent):
-        return (driver,) if note.get("because") is None else ()
-    because = gpu_self_test(criu, folder, driver, _GPU_SELF_TEST_S)
-    if because is not None:
-        log.info("kernels that hold GPU memory are not saved here: %s", because)
-    told = {"here": here, "because": because, "at_s": time.time()}
-    write_private(folder / _GPU_TESTED, json.dumps(told))
-    return (driver,) if because is None else ()
+    note = Note.read(folder / _GPU_TESTED, here)
+    if note is None or (note.because and not note.again_s(time.time())):
+        because = gpu_self_test(criu, folder, driver, _GPU_SELF_TEST_S) or ""
+        if because:
+            log.info("kernels that hold GPU memory are not saved here: %s", because)
+        note = Note.after(note, because, time.time())
+        note.write(folder / _GPU_TESTED, here)
+    return () if note.because else (driver,)
 
 
 def _has_part_of_gpu(environ: Mapping[str, str]) -> bool:
@@ -175,15 +172,3 @@ def _with_children(pids: Iterable[int]) -> Iterator[int]:
         pid = waiting.pop()
         yield pid
         waiting += children.pop(pid, ())
-
-
-def _noted(path: Path) -> dict[str, object]:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _seconds(noted: object) -> float:
-    return noted if isinstance(noted, float) else 0.0

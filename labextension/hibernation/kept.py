@@ -13,12 +13,12 @@ was killed could not write: then it says what was kept before.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gpucommons.gpu.linux.state_home import state_home
+from gpucommons.labextension.private_files import write_private
 
 FILE = "kept.json"
 
@@ -54,15 +54,6 @@ def write_kept(folder: Path, kernels: Iterable[KeptKernel]) -> None:
     """Say what is kept from now on."""
     content = {"kernels": [asdict(kernel) for kernel in kernels]}
     write_private(folder / FILE, json.dumps(content))
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its user can read, whole or not at all."""
-    new = path.with_name(f"{path.name}.new")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    new.replace(path)
 
 
 def _kernel(found: Mapping[str, object]) -> KeptKernel:

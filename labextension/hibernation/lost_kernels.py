@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gpucommons.labextension.hibernation.kept import write_private
+from gpucommons.labextension.private_files import write_private
 
 FILE = "losses.json"
 #: Who never looks at a notebook again closes no message of it.

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gpucommons.labextension.hibernation.kept import write_private
+from gpucommons.labextension.private_files import write_private
 
 FILE = "record.json"
 #: Of outputs that no page has shown yet: more than this is too much for a page as well.

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from gpucommons.labextension.hibernation.kept import write_private
 from gpucommons.labextension.job_offers.when_to_offer import DAY_MS, Told
+from gpucommons.labextension.private_files import write_private
 
 log = logging.getLogger("gpucommons.labextension")
 

@@ -17,8 +17,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from gpucommons.labextension.hibernation.kept import write_private
 from gpucommons.labextension.outputs.cell_run import CellRun
+from gpucommons.labextension.private_files import write_private
 
 log = logging.getLogger("gpucommons.labextension")
 

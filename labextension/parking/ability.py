@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gpucommons.gpu.parking.self_test import ParkAbility, self_test
 from gpucommons.gpu.shim import find_drivers
-from gpucommons.labextension.hibernation.kept import write_private
+from gpucommons.labextension.self_test_notes import Note
 
 _TESTED = "park-self-test.json"
 #: A GPU's driver takes seconds to start, several times over.
 _SELF_TEST_S = 60
-#: What failed is tried again after so long: each start of a server would take the GPU for it.
-_FAILED_FOR_S = 24 * 3600
 NO_DRIVER = "There is no driver of NVIDIA here."
 NO_GPU = "This server has no GPU."
 #: What container runtimes take for none.
@@ -33,6 +31,8 @@ class Ability:
 
     driver: Path | None = None
     because: str = ""
+    #: Until it is worth another try; None = never.
+    again_s: float | None = None
 
 
 def ability(
@@ -41,6 +41,7 @@ def ability(
     *,
     find: Callable[[], Path | None] = lambda: find_drivers().cuda,
     test: Callable[..., ParkAbility] = self_test,
+    now_s: Callable[[], float] = time.time,
 ) -> Ability:
     """Try it with a small process, unless that was tried here before; it is noted in this folder."""
     driver, visible = find(), _visible(environ)
@@ -57,14 +58,37 @@ def ability(
         "driver": [str(driver), interposer is not None],
     }
     path = folder / _TESTED
-    noted = _noted(path)
-    at_s, because = noted.get("at_s"), noted.get("because")
-    is_recent = isinstance(at_s, float) and time.time() - at_s < _FAILED_FOR_S
-    if noted.get("here") != here or not isinstance(because, str) or (because and not is_recent):
+    note = Note.read(path, here)
+    if note is None or (note.because and not note.again_s(now_s())):
         because = test(driver, _SELF_TEST_S, loaded=interposer).because
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_private(path, json.dumps({"here": here, "because": because, "at_s": time.time()}))
-    return Ability(because=because) if because else Ability(driver=driver)
+        note = Note.after(note, because, now_s())
+        with suppress(OSError):  # the next server tries it again
+            note.write(path, here)
+    if note.because:
+        return Ability(because=note.because, again_s=note.again_s(now_s()))
+    return Ability(driver=driver)
+
+
+async def driver_when_tested(
+    ask: Callable[[], Ability],
+    *,
+    say: Callable[[str], None],
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> Path | None:
+    """The driver once a test has passed, however many failed before; None where none ever can.
+
+    A machine that was busy, or a card that was full, when its server began costs it parking for a while
+    only. Why it cannot is said again when it is another reason.
+    """
+    said = ""
+    while True:
+        found = await asyncio.to_thread(ask)
+        if found.because and found.because != said:
+            said = found.because
+            say(said)
+        if found.again_s is None:
+            return found.driver
+        await sleep(found.again_s)
 
 
 def _visible(environ: Mapping[str, str]) -> str | None:
@@ -82,11 +106,3 @@ def _interposer(environ: Mapping[str, str]) -> Path | None:
         if each and (Path(each) / "libcuda-real.so.1").exists():
             return Path(each) / "libcuda.so.1"
     return None
-
-
-def _noted(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

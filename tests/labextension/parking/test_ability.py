@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpucommons.gpu.parking.self_test import ParkAbility
-from gpucommons.labextension.parking.ability import Ability, ability
+from gpucommons.labextension.parking.ability import Ability, ability, driver_when_tested
 
 DRIVER = Path("/usr/lib/libcuda.so.580")
 
@@ -26,8 +26,8 @@ class Trials:
         return ParkAbility(can_park=not self.because, because=self.because)
 
 
-def found(folder: Path, trials: Trials, **environ: str) -> Ability:
-    return ability(environ, folder, find=lambda: DRIVER, test=trials)
+def found(folder: Path, trials: Trials, at_s: float = 0.0, **environ: str) -> Ability:
+    return ability(environ, folder, find=lambda: DRIVER, test=trials, now_s=lambda: at_s)
 
 
 def test_it_is_tried_once_for_all_servers_of_a_machine(tmp_path: Path) -> None:
@@ -37,11 +37,56 @@ def test_it_is_tried_once_for_all_servers_of_a_machine(tmp_path: Path) -> None:
     assert len(trials.loaded) == 1
 
 
-def test_what_failed_is_not_tried_at_each_start(tmp_path: Path) -> None:
+def test_what_failed_is_tried_again_soon_and_then_ever_later(tmp_path: Path) -> None:
     trials = Trials("This driver cannot; NVIDIA's driver 570 or newer can.")
-    for _ in range(2):
-        assert found(tmp_path, trials) == Ability(because=trials.because)
-    assert len(trials.loaded) == 1
+    at_s, tried_s = 0.0, []
+    while at_s < 2 * 24 * 3600:
+        told = found(tmp_path, trials, at_s)
+        assert told.because == trials.because
+        tried_s.append(told.again_s)
+        at_s += told.again_s or 0.0
+
+    assert tried_s == [60, 240, 960, 3840, 15360, 61440, 86400, 86400]
+    assert len(trials.loaded) == len(tried_s)
+    # A server that begins meanwhile does not try.
+    assert found(tmp_path, trials, at_s - 10).again_s == 10
+    assert len(trials.loaded) == len(tried_s)
+
+
+def test_a_clock_that_was_set_back_does_not_put_it_off(tmp_path: Path) -> None:
+    trials = Trials("The driver did not finish within 60 s.")
+    found(tmp_path, trials, 1e9)
+    assert found(tmp_path, trials, 0.0).again_s == 60
+
+
+async def test_a_busy_machine_costs_a_server_its_parking_for_a_while_only(tmp_path: Path) -> None:
+    trials, now_s, said = Trials("The small process did not start."), [0.0], list[str]()
+
+    async def sleep(seconds: float) -> None:
+        now_s[0] += seconds
+        if now_s[0] > 1000:
+            trials.because = ""
+
+    driver = await driver_when_tested(
+        lambda: found(tmp_path, trials, now_s[0]), say=said.append, sleep=sleep
+    )
+
+    assert driver == DRIVER
+    assert said == ["The small process did not start."]
+    assert found(tmp_path, Trials("It is not asked again."), now_s[0]).driver == DRIVER
+
+
+async def test_where_it_can_never_be_nobody_waits(tmp_path: Path) -> None:
+    async def never(_seconds: float) -> None:
+        raise AssertionError
+
+    told = Ability(because="This server has no GPU.")
+    assert await driver_when_tested(lambda: told, say=lambda _why: None, sleep=never) is None
+
+
+def test_a_disk_that_is_full_costs_the_note_alone(tmp_path: Path) -> None:
+    (tmp_path / "no-folder").touch()
+    assert found(tmp_path / "no-folder", Trials()).driver == DRIVER
 
 
 def test_a_part_of_a_gpu_is_tried_as_programs_use_it_there(tmp_path: Path) -> None:
