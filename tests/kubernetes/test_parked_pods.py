@@ -157,17 +157,18 @@ def processes_of(pod: str, word: bytes = b"ipykernel") -> list[int]:
 
 def kill_agent(site: Site, node: str) -> None:
     """Its process, at once; its pod starts it again."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-            if b"gpucommons.gpu.agent" in words and node.encode() in words:
-                os.kill(int(folder.name), signal.SIGKILL)
+
+    def of_node() -> Any:
+        pods = site.client().list_namespaced_pod(AGENTS).items
+        return next(one for one in pods if one.spec.node_name == node)
+
+    # By its pod: another cluster on this machine has nodes and agents of the same names.
+    for pid in processes_of(of_node().metadata.uid, b"gpucommons.gpu.agent"):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
     def is_back() -> bool:
-        pods = site.client().list_namespaced_pod(AGENTS).items
-        (status,) = next(
-            one for one in pods if one.spec.node_name == node
-        ).status.container_statuses
+        (status,) = of_node().status.container_statuses
         return bool(status.restart_count and status.state.running)
 
     wait_for(is_back, f"the agent of {node} again", seconds=120)
