@@ -23,7 +23,7 @@ _LEADERS = (
     re.compile(r"^POST /v1/attempt/(progress|checkpoints)$"),
     re.compile(r"^POST /v1/leases/[^/]+/(started|end|reclaim)$"),
     re.compile(r"^(GET|PUT) /v1/leases/[^/]+/activity$"),
-    re.compile(r"^GET /v1/activities$"),
+    re.compile(r"^GET /v1/(activities|growth)$"),
 )
 _RATHER_LEADERS = re.compile(r"^(GET /v1/lease|(GET|POST) /v1/leases(/.*)?)$")
 #: Says that a replica has passed it on already: two that each believe the other leads must not

@@ -73,6 +73,13 @@ class PeriodicScaleUp:
         left = {pool: len(asked) - arrived[pool] for pool, asked in found.nodes.items()}
         return {pool: count for pool, count in left.items() if count > 0}
 
+    def asked(self) -> Mapping[PoolName, tuple[Millis, ...]] | None:
+        """Since when each of these is asked for, the oldest first. None while nobody has looked yet."""
+        missing, asked = self.missing(), self._asked
+        if missing is None:
+            return None
+        return {pool: asked.get(pool, ())[-count:] for pool, count in missing.items()}
+
     def upcoming(self) -> Sequence[UpcomingNode]:
         """The same nodes, each with the time at which it is likely to take work.
 

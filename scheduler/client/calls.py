@@ -40,6 +40,11 @@ def pools() -> Call[models.PoolList]:
     return Call(method="GET", path=_path("pools"), answer=models.PoolList)
 
 
+def growth() -> Call[models.GrowthList]:
+    """Nodes that an autoscaler is asked for, since when, and what it says (admin)."""
+    return Call(method="GET", path=_path("growth"), answer=models.GrowthList)
+
+
 def nodes() -> Call[models.NodeList]:
     """The capacity map; owners' names only where the caller may see them."""
     return Call(method="GET", path=_path("nodes"), answer=models.NodeList)

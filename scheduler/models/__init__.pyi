@@ -19,7 +19,10 @@ from gpucommons.scheduler.models.administration.nodes import (
     UnhealthyView,
 )
 from gpucommons.scheduler.models.administration.pools import (
+    AskedNodeView,
+    GrowthList,
     GrowthModel,
+    GrowthView,
     MeasuredModel,
     MpsModel,
     PoolList,
@@ -262,6 +265,7 @@ __all__ = [
     "AdviceRequest",
     "AdviceView",
     "Argument",
+    "AskedNodeView",
     "AttemptInputs",
     "AttemptOrders",
     "AttemptView",
@@ -302,7 +306,9 @@ __all__ = [
     "ForgottenView",
     "GpusInUse",
     "GradeRow",
+    "GrowthList",
     "GrowthModel",
+    "GrowthView",
     "HibernateRequest",
     "HoldView",
     "Id",

@@ -149,6 +149,7 @@ class Admin(PageHandler):
                 "figures": capacity.figures(
                     shared.nodes, shared.waiting, last_hour, whose=_whose(me)
                 ),
+                "growth": (await self.ask(calls.growth())).pools if me.admin else [],
                 "fields": capacity.capacity_map(shared.nodes, shared.pools),
                 "legend": capacity.LEGEND,
                 "tables": await self._tables(me, shared),

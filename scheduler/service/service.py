@@ -225,6 +225,10 @@ class Service:
     priced: Mapping[PoolName, Pool] | None = None
     #: Why a pool makes no slices of a size; None where it does.
     why_not: Callable[[PoolName, int], str | None] = lambda _pool, _milli_gpu: None
+    #: Since when nodes of pools are asked for; None while nobody has looked yet.
+    nodes_asked: Callable[[], Mapping[PoolName, Sequence[Millis]] | None] = dict
+    #: Why no node of a pool can be asked for.
+    nodes_refused: Callable[[], Mapping[PoolName, str]] = dict
     #: Why a user's job cannot have a secret; None where it can, or nobody here knows.
     why_no_secret: Callable[[str, str], str | None] = lambda _user, _name: None
     #: What jobs may run with.

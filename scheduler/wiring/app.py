@@ -165,7 +165,9 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
     forecaster = Forecaster(
         loop, store, now_ms=now_ms, idle_after_ms=idle_after_ms, upcoming=scale_ups.upcoming
     )
-    outside = Outside(where=where, hub=hub, forecaster=forecaster, kept=kept, key=key)
+    outside = Outside(
+        where=where, hub=hub, forecaster=forecaster, scale_ups=scale_ups, kept=kept, key=key
+    )
     service = _service(settings, around, loop, outside)
     log_following = LogFollowing(
         loop=loop, logs=service.logs, store=store, now_ms=loop.now, steady_s=time.monotonic
@@ -257,6 +259,7 @@ class Outside:
     where: ExecutionBackend
     hub: Hub | None
     forecaster: Forecaster
+    scale_ups: PeriodicScaleUp
     kept: StorageParts
     #: Of this installation.
     key: bytes = field(repr=False)
@@ -286,6 +289,8 @@ def _service(
             has_pod=outside.where.has_pod,
         ),
         why_not=outside.where.why_not,
+        nodes_asked=outside.scale_ups.asked,
+        nodes_refused=outside.where.nodes_refused,
         why_no_secret=outside.where.why_no_secret,
         environments=outside.where.environments,
         now_ms=loop.now,

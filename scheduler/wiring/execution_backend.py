@@ -64,6 +64,8 @@ class ExecutionBackend:
     has_pod: Callable[[SliceId], bool] = lambda _slice_id: False
     #: Why a pool makes no slices of a size; None where it does.
     why_not: Callable[[PoolName, int], str | None] = lambda _pool, _milli_gpu: None
+    #: Why no node of a pool can be asked for.
+    nodes_refused: Callable[[], Mapping[PoolName, str]] = dict
     #: Why a user's job cannot have a secret; None where it can, or nobody here knows.
     why_no_secret: Callable[[str, str], str | None] = lambda _user, _name: None
     #: What jobs made that ran on this machine; None where none do.
@@ -170,6 +172,7 @@ def _cluster(
             bound_to=executor.bound_to,
             has_pod=executor.has_pod,
             why_not=why_not,
+            nodes_refused=executor.why_no_nodes,
             also=lambda service: _one_after_the_other(
                 ClusterFacts(service, NoAgents(), another=executor.isolation_of).step,
                 ClusterTroubles(service, executor.troubles, executor.refusals).step,
@@ -186,6 +189,7 @@ def _cluster(
         bound_to=executor.bound_to,
         has_pod=executor.has_pod,
         why_not=why_not,
+        nodes_refused=executor.why_no_nodes,
         also=lambda service: _one_after_the_other(
             ClusterFacts(service, agents, another=executor.isolation_of).step,
             ClusterTroubles(service, executor.troubles, executor.refusals).step,

@@ -57,6 +57,7 @@ NOT_READERS = FOR_PEOPLE | {"ann-reads": 403}
 RULES: dict[str, Rule] = {
     "whoami": Rule("GET", "/whoami", ("ann-reads", "hub-token"), NOBODY),
     "pools": Rule("GET", "/pools", ("ann-reads", "hub-token"), NOBODY),
+    "growth": Rule("GET", "/growth", ("root-token",), NOT_ADMIN),
     "nodes": Rule("GET", "/nodes", ("ann-reads", "hub-token"), NOBODY),
     "teams": Rule("GET", "/teams", ("ann-reads", "hub-token"), NOBODY),
     "set_node_state": Rule(

@@ -1,4 +1,4 @@
-"""What was used, as pages get it: budgets of two teams, days of a month, weeks of GPUs and experiments."""
+"""What was used, as pages get it: budgets of two teams, days of a month, weeks of GPUs and experiments; pools that grow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpucommons.scheduler.models.reports import (
     Utilisation,
 )
 
-DAY_MS, WEEK_MS = 86_400_000, 7 * 86_400_000
+_MINUTE_MS, DAY_MS, WEEK_MS = 60_000, 86_400_000, 7 * 86_400_000
 
 
 def a_budget_list(now_ms: int) -> models.BudgetList:
@@ -113,4 +113,32 @@ def a_utilisation(now_ms: int) -> Utilisation:
             ),
         ],
         weeks=weeks_until(now_ms),
+    )
+
+
+def growing_pools(now_ms: int) -> models.GrowthList:
+    """One whose nodes come, one of them late; one for which none can be asked for; one that needs none."""
+    since = (now_ms - 7 * _MINUTE_MS, now_ms - _MINUTE_MS)
+    asked = [models.AskedNodeView(since_ms=one, due_ms=one + 4 * _MINUTE_MS) for one in since]
+    return models.GrowthList(
+        now_ms=now_ms,
+        pools=[
+            models.GrowthView(
+                pool="cloud",
+                max_nodes=4,
+                nodes=1,
+                booting=["cloud-7f9c"],
+                asked=asked,
+                said="The cluster's autoscaler works on it.",
+            ),
+            models.GrowthView(pool="h100", max_nodes=2, nodes=2, asked=[]),
+            models.GrowthView(
+                pool="spot",
+                max_nodes=8,
+                nodes=0,
+                asked=asked[1:],
+                refused="No node can be asked for in pool spot, as the cluster refuses the placeholder pod"
+                " that an autoscaler would see: exceeded quota: pods",
+            ),
+        ],
     )

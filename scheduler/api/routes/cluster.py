@@ -26,6 +26,12 @@ async def pools(caller: AnyCaller) -> models.PoolList:
     return await caller.run(cluster.pools)
 
 
+@router.get("/growth")
+async def growth(caller: AnyCaller) -> models.GrowthList:
+    """Nodes that an autoscaler is asked for, since when, and what it says; for admins."""
+    return await caller.run(cluster.growth)
+
+
 @router.get("/nodes")
 async def nodes(caller: AnyCaller) -> models.NodeList:
     """The capacity map; owners' names only where the caller may see them."""

@@ -1,4 +1,4 @@
-"""``gpucommons nodes``: the map of capacity; cordon, fence, notice."""
+"""``gpucommons nodes``: the map of capacity, what is asked of autoscalers; cordon, fence, notice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def add_commands(
     command = commands.add_parser(
         "nodes", parents=[shared], help="the capacity map; cordon, fence …"
     )
-    command.add_argument("action", nargs="?", choices=("cordon", "uncordon", "fence", "notice"))
+    command.add_argument(
+        "action", nargs="?", choices=("cordon", "uncordon", "fence", "notice", "growth")
+    )
     command.add_argument("node", nargs="?")
     command.add_argument("--reason", default="", help="kept in the audit log")
     command.add_argument("--in", dest="in_s", help="with notice: 120s, 2m")
@@ -34,6 +36,10 @@ def add_commands(
 def nodes(arguments: argparse.Namespace) -> int:
     """List nodes, or change a node's state."""
     with connect(arguments) as scheduler:
+        if arguments.action == "growth":
+            asked = scheduler.send(calls.growth())
+            show(asked, growth_text(asked), output=arguments.output)
+            return 0
         if arguments.action is not None:
             node = scheduler.send(_of_node(arguments))
             show(node, f"{node.id}  {_state(node)}", output=arguments.output)
@@ -47,6 +53,31 @@ def nodes(arguments: argparse.Namespace) -> int:
     header = ("NODE", "POOL", "STATE", "GPU", "KIND", "HELD BY")
     show(answer, table(header, rows), output=arguments.output)
     return 0
+
+
+def growth_text(answer: models.GrowthList) -> str:
+    """Which nodes autoscalers are asked for, and below the table what they say."""
+    if not answer.pools:
+        return "No pool gets nodes by demand: none has `growth` in its configuration."
+    header = ("POOL", "NODES", "AT MOST", "STARTING", "ASKED FOR", "FIRST SINCE", "LIKELY AT")
+    rows = (
+        (one.pool, one.nodes, one.max_nodes, len(one.booting), *_asked(one, answer.now_ms))
+        for one in answer.pools
+    )
+    said = [
+        f"{one.pool}: {text}" for one in answer.pools for text in (one.refused, one.said) if text
+    ]
+    return "\n".join((table(header, rows), *said))
+
+
+def _asked(pool: models.GrowthView, now_ms: int) -> tuple[str, str, str]:
+    if pool.asked is None:
+        return ("not known yet", "", "")
+    if not pool.asked:
+        return ("0", "", "")
+    first = pool.asked[0]
+    due = clock(first.due_ms) + (" (late)" if first.due_ms <= now_ms else "")
+    return (str(len(pool.asked)), clock(first.since_ms), "refused" if pool.refused else due)
 
 
 def _of_node(arguments: argparse.Namespace) -> Call[models.NodeView]:

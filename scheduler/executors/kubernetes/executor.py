@@ -87,7 +87,7 @@ class KubernetesExecutor:
             )
         )
         self._offer = offer_of(connection, settings, around, self._view, self._orders)
-        self.scale_up = self._offer.scale_up
+        self.scale_up, self.why_no_nodes = self._offer.scale_up, self._offer.why_no_nodes
         self._strangers = Strangers(self._view, self._orders, requests)
         self._strays = StrayNotebooks(self._orders, requests, remove_in=settings.hub_namespace)
         self._witnesses = Witnesses(

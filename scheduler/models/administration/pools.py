@@ -171,6 +171,38 @@ class PoolView(View):
     currency: str = ""
 
 
+class AskedNodeView(View):
+    """A node that an autoscaler was asked for and that takes no work yet."""
+
+    since_ms: int
+    #: When it is likely to take work; past that it is late.
+    due_ms: int
+
+
+class GrowthView(View):
+    """What becomes of the nodes that a pool may get by demand."""
+
+    pool: str
+    max_nodes: int
+    #: Those that are there and take work, or would.
+    nodes: int
+    #: Names of those that are there and offer no GPUs yet.
+    booting: list[str] = []
+    #: That waiting work needs, the oldest first; None = nobody has looked since the scheduler started.
+    asked: list[AskedNodeView] | None = None
+    #: What the autoscaler says of them; empty where it says nothing.
+    said: str = ""
+    #: Why none can be asked for; empty where they can.
+    refused: str = ""
+
+
+class GrowthList(View):
+    """All pools that get nodes by demand."""
+
+    pools: list[GrowthView]
+    now_ms: int
+
+
 class PoolList(View):
     """All pools."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpucommons.scheduler import models
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.administration.growth import growth_views
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.cluster import node_views, pool_views, team_views
 
@@ -26,6 +27,13 @@ def pools(service: Service, principal: Principal) -> models.PoolList:
     """All pools with live numbers."""
     authorization.pools(principal)
     return models.PoolList(pools=pool_views(service.loop.cluster), now_ms=service.now_ms())
+
+
+def growth(service: Service, principal: Principal) -> models.GrowthList:
+    """What becomes of the nodes that are asked for."""
+    authorization.growth(principal)
+    views = growth_views(service.loop.cluster, service.nodes_asked(), service.nodes_refused())
+    return models.GrowthList(pools=views, now_ms=service.now_ms())
 
 
 def nodes(service: Service, principal: Principal) -> models.NodeList:

@@ -21,6 +21,7 @@ from gpucommons.scheduler.service.authorization.attempts import (
 from gpucommons.scheduler.service.authorization.cluster import (
     check_config,
     get_config,
+    growth,
     metrics,
     nodes,
     notice_node,
@@ -189,6 +190,7 @@ __all__ = [
     "events",
     "forget_user",
     "get_config",
+    "growth",
     "hibernate",
     "is_job",
     "is_person",

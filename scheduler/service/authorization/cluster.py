@@ -17,6 +17,11 @@ def pools(principal: Principal) -> None:
     read(principal)
 
 
+def growth(principal: Principal) -> None:
+    """Admins: what a cluster refuses is told in its own words."""
+    must_be_admin(principal, "see which nodes are asked for")
+
+
 def nodes(principal: Principal) -> None:
     """Readers; the view hides what is not theirs."""
     read(principal)

@@ -34,6 +34,7 @@ from gpucommons.scheduler.service.jobs import jobs
         ("PUT", "/v1/leases/x/activity", True),
         ("GET", "/v1/leases/x/activity", True),
         ("GET", "/v1/activities", True),
+        ("GET", "/v1/growth", True),
         ("POST", "/v1/leases/x/end", True),
         ("POST", "/v1/leases/acquire", False),
         ("PUT", "/v1/quotas", False),

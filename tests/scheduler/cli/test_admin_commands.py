@@ -10,11 +10,13 @@ import pytest
 import yaml
 from command_line import Cli, WatchedWorld, submitted
 from service_world import CONFIG, done
+from spent_budgets import growing_pools
 
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.gpu.slices.usage import UsageSample
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.operating import notebooks
+from gpucommons.scheduler.cli.operating.nodes import growth_text
 from gpucommons.scheduler.cli.operating.teams import _only_pool
 from gpucommons.scheduler.cli.present import clock
 from gpucommons.scheduler.client import SchedulerClient, calls
@@ -26,6 +28,7 @@ from gpucommons.scheduler.service import parking as service_parking
 
 #: As long as the command waits.
 _SILENT_S = 90
+NOW_MS = 1_800_000_000_000
 
 
 @pytest.fixture
@@ -407,6 +410,22 @@ def test_a_notebook_is_named_by_its_user_and_server(
     assert cli("reclaim", "ann/other", by="root").code == 4
 
 
+def test_nodes_that_are_asked_for_are_listed_with_what_is_said_of_them() -> None:
+    lines = growth_text(growing_pools(NOW_MS)).splitlines()
+
+    assert lines[1].split("  ")[0] == "cloud"
+    assert lines[1].endswith("(late)")
+    assert lines[2].split() == ["h100", "2", "2", "0", "0"]
+    assert lines[3].endswith("refused")
+    assert lines[4] == "cloud: The cluster's autoscaler works on it."
+    assert lines[5].startswith("spot: No node can be asked for in pool spot")
+
+
+def test_where_no_pool_gets_nodes_by_demand_that_is_said(cli: Cli) -> None:
+    assert cli("nodes", "growth", by="root").out.startswith("No pool gets nodes by demand")
+    assert cli("nodes", "growth", "--output", "json", by="root").json["pools"] == []
+
+
 # --- who may ---------------------------------------------------------------------------------
 
 
@@ -415,6 +434,7 @@ def test_a_notebook_is_named_by_its_user_and_server(
     [
         ("quota", "set", "vision", "--fixed", "0"),
         ("nodes", "fence", "n1"),
+        ("nodes", "growth"),
         ("apply", "-f", "empty.yaml"),
         ("idle", "list"),
     ],

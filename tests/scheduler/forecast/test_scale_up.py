@@ -106,6 +106,24 @@ def test_each_is_likely_a_boot_after_it_was_asked_for() -> None:
     assert [one.at_ms for one in clock.scale_ups.upcoming()] == [first_ms + 60_000 + BOOT_MS]
 
 
+def test_it_is_known_since_when_those_that_are_missing_are_asked_for() -> None:
+    clock = Clock()
+    assert clock.scale_ups.asked() is None
+    first_ms = clock.world.now
+    clock.world.submit(a_job("a", 4000, pools=(CLOUD,)))
+    clock.scale_ups.step()
+    clock.world.wait(60_000)
+    clock.world.submit(a_job("b", 4000, pools=(CLOUD,)))
+    clock.scale_ups.step()
+    assert clock.scale_ups.asked() == {CLOUD: (first_ms, first_ms + 60_000)}
+    clock.come("c1")
+    assert clock.scale_ups.asked() == {CLOUD: (first_ms + 60_000,)}, "before that is worked out"
+    clock.scale_ups.step()
+    assert clock.scale_ups.asked() == {CLOUD: (first_ms + 60_000,)}, "and after"
+    clock.come("c1", "c2")
+    assert clock.scale_ups.asked() == {}
+
+
 def test_a_node_that_is_overdue_is_awaited_as_if_it_were_asked_for_now() -> None:
     clock = Clock()
     clock.world.submit(a_job("a", 4000, pools=(CLOUD,)))

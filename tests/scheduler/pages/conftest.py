@@ -22,7 +22,7 @@ from api_of_one_call import openapi
 from judged_runs import a_calibration
 from pydantic import BaseModel
 from replayed_week import replayed
-from spent_budgets import a_budget_list, a_utilisation, days_until, weeks_until
+from spent_budgets import a_budget_list, a_utilisation, days_until, growing_pools, weeks_until
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler, create_signed_value
@@ -406,6 +406,7 @@ def scheduler() -> FakeScheduler:
     answers: dict[str, Any] = {
         "GET /v1/nodes": nodes(),
         "GET /v1/pools": pools(),
+        "GET /v1/growth": growing_pools(NOW),
         "GET /v1/teams": teams(),
         "GET /v1/jobs": jobs(),
         f"GET /v1/jobs/{BENEFICIARY}": jobs().jobs[3],

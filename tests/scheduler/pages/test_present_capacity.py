@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -253,3 +254,41 @@ def test_only_what_is_mine_and_lives_is_listed(cluster: Any) -> None:
         ("notebook", "", "started", "/lab/"),
         ("digits-7", "job", "running", None),
     ]
+
+
+async def test_admins_read_what_becomes_of_nodes_that_are_asked_for(
+    visit: Any, scheduler: Any
+) -> None:
+    text = _plain(await (await visit("admin")).page("admin"))
+
+    assert "Pool cloud 1 of at most 4 nodes take work." in text
+    assert (
+        "2 nodes are asked for, the first since 07:53 UTC; it should take work at 07:57 UTC."
+        in text
+    )
+    assert "late 1 node should be there by now: the log of the autoscaler says why" in text
+    assert "1 node is in the cluster and offers no GPUs yet: cloud-7f9c." in text
+    assert "The cluster&#39;s autoscaler works on it." in text
+    assert "Pool h100 2 of at most 2 nodes take work. No node is asked for" in text
+    assert "refused No node can be asked for in pool spot, as the cluster refuses" in text
+    assert "exceeded quota: pods 1 node is needed since 07:59 UTC." in text
+    german = await (await visit("admin")).get("admin", headers={"Accept-Language": "de"})
+    assert "2 Knoten sind angefordert, der erste seit 07:53" in _plain(german.text)
+
+    asked = scheduler.answers["GET /v1/growth"]
+    asked.pools[0] = asked.pools[0].model_copy(update={"asked": None})
+    text = _plain(await (await visit("admin")).page("admin"))
+    assert "nobody knows yet which nodes are needed" in text
+
+
+async def test_others_are_neither_told_of_growth_nor_is_it_asked_for(
+    visit: Any, scheduler: Any
+) -> None:
+    text = await (await visit("lead")).page("admin")
+
+    assert "Nodes by demand" not in text
+    assert "/v1/growth" not in [path for _, path, _, _ in scheduler.asked]
+
+
+def _plain(page: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", "", page).split())

@@ -201,6 +201,11 @@ class Offer:
         with self._view.lock:
             return self._provisioning.said()
 
+    def why_no_nodes(self) -> Mapping[PoolName, str]:
+        """Why no node can be asked for, by pool; takes the lock."""
+        with self._view.lock:
+            return {**self._placeholders.refused(), **self._provisioning.refused()}
+
     def open(self) -> None:
         """Ask what must be known before the first question; without the lock."""
         self._installed.open()

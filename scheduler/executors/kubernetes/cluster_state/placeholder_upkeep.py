@@ -49,6 +49,10 @@ class Placeholders:
         """What an admin is told, by pool."""
         return self._asking.sentences()
 
+    def refused(self) -> Mapping[PoolName, str]:
+        """Why no node can be asked for, by pool."""
+        return self._asking.refused
+
     def beat(self) -> None:
         """Order what is missing, and remove what nothing needs."""
         wanted = self._asking.wanted()

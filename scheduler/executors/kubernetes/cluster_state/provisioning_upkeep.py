@@ -76,6 +76,10 @@ class Provisioning:
         """What an admin is told, by pool."""
         return self._asking.sentences()
 
+    def refused(self) -> Mapping[PoolName, str]:
+        """Why no node can be asked for, by pool."""
+        return self._asking.refused
+
     def said(self) -> Mapping[PoolName, str]:
         """What the autoscaler says of the nodes that are asked for, by pool."""
         return in_words(one for one in self._view.requests.values() if not one.leaving)

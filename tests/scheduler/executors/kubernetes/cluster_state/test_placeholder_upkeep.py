@@ -185,7 +185,7 @@ def test_where_the_release_is_gone_no_node_is_asked_for_and_an_admin_reads_why()
     played.world.submit(a_job("a", 4000, pools=(CLOUD,)))
     assert played.beat() == []
     assert played.asked == 1, "a person must mend it: it is not asked for at each beat"
-    assert played.placeholders.sentences()["pools/cloud"] == (
+    assert played.placeholders.refused()[CLOUD] == (
         "No node can be asked for in pool cloud, as placeholder_owner names the Deployment"
         " gpucommons-scheduler, which the cluster does not show in namespace gpucommons:"
         ' deployments.apps "gpucommons-scheduler" not found'
