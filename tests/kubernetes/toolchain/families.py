@@ -31,6 +31,9 @@ class Family:
     tags: tuple[str, ...] = ()
     stamps: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
+    #: Files of a module, by patterns, that lie beside the programs: what they need of a cluster.
+    module_files: tuple[str, ...] = ()
+    module: str = ""
 
     def flags(self) -> list[str]:
         """The flags of `go build` that decide what comes out."""
@@ -71,6 +74,7 @@ def _one(name: str, package: str, version: str, *arguments: str) -> Family:
     return Family(name=name, version=version, tools=(tool,), environment=(("CGO_ENABLED", "0"),))
 
 
+_KARPENTER = "sigs.k8s.io/karpenter"
 _CONTAINERD = "github.com/containerd/containerd/v2/cmd"
 _CNI = "github.com/containernetworking/plugins/plugins"
 
@@ -110,4 +114,13 @@ FAMILIES: tuple[Family, ...] = (
     _one("coredns", "github.com/coredns/coredns", "1.15.0", "-version"),
     _one("helm", "helm.sh/helm/v4/cmd/helm", "4.3.1", "version", "--short"),
     _one("versitygw", "github.com/versity/versitygw/cmd/versitygw", "1.8.0"),
+    # With its provider of simulated nodes. An installed one has another's provider.
+    Family(
+        name="karpenter",
+        version="1.14.0",
+        tools=(Tool(name="karpenter", package=f"{_KARPENTER}/kwok", version_arguments=()),),
+        environment=(("CGO_ENABLED", "0"),),
+        module=_KARPENTER,
+        module_files=("kwok/charts/crds/*.yaml", "kwok/apis/crds/*.yaml"),
+    ),
 )

@@ -135,9 +135,22 @@ def _build_one(family: Family, tool: Tool, *, say: bool) -> None:
         env=environment,
         check=True,
     )
+    if family.module_files:
+        _copy_module_files(family, folder, environment)
     partial.rename(folder / tool.name)
     if say:
         print(f"built {tool.name} in {time.monotonic() - started:.0f} s", flush=True)
+
+
+def _copy_module_files(family: Family, folder: Path, environment: dict[str, str]) -> None:
+    """Beside the programs: the modules themselves may be gone when these are needed."""
+    command = [go_program(), "list", "-C", PINS / family.name, "-m", "-f", "{{.Dir}}"]
+    answer = subprocess.run(
+        [*command, family.module], env=environment, check=True, capture_output=True, text=True
+    )
+    for pattern in family.module_files:
+        for path in Path(answer.stdout.strip()).glob(pattern):
+            (folder / path.name).write_bytes(path.read_bytes())
 
 
 @contextmanager
