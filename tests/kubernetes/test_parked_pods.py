@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from kernel_server import Page
 
@@ -138,6 +139,11 @@ class Notebook:
         for pid in pids:
             nvml.process(pid, device=nvml.card_of(uuid), memory_mib=900)
 
+    def card_shows_only(self, uuid: str, pids: Iterable[int]) -> None:
+        """As a card does: who has ended is on it no longer."""
+        self.nvml.no_processes()
+        self.card_shows(uuid, pids)
+
     def park(self) -> None:
         wait_for(lambda: (idle := self.lease.idle) and idle.can_park, "that it can be parked")
         self.operator.send(parking_calls.park(self.lease.id, models.ParkRequest()))
@@ -172,6 +178,15 @@ def kill_agent(site: Site, node: str) -> None:
         return bool(status.restart_count and status.state.running)
 
     wait_for(is_back, f"the agent of {node} again", seconds=120)
+
+
+def kill_server(notebook: Notebook) -> None:
+    """At once, and its kernels go with it; its pod starts another one."""
+    pod = notebook.pod.metadata.uid
+    kernel = processes_of(pod)
+    for pid in processes_of(pod, b"jupyterhub-singleuser"):
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not any(map(psutil.pid_exists, kernel)), "the end of its kernel")
 
 
 class Job:
@@ -311,8 +326,7 @@ def test_a_parked_half_is_not_given_away_before_its_node_says_so_whoever_is_kill
     assert (waits.state, neighbour.state) == ("queued", "running")
 
     # The neighbour stays on the card: that keeps nobody from the parked half.
-    notebook.nvml.no_processes()
-    notebook.card_shows(mine, neighbour.processes())
+    notebook.card_shows_only(mine, neighbour.processes())
     wait_for(lambda: notebook.lease.state == "parked", "that its node has seen its half free")
     waits.runs()
     assert waits.given() == {mine}
@@ -325,13 +339,13 @@ def test_a_parked_half_is_not_given_away_before_its_node_says_so_whoever_is_kill
     assert (gone.state, stays.state) == ("queued", "running")
 
     # Now the server itself: whatever its pod starts in its place has no GPU.
+    notebook.card_shows_only(mine, stays.processes())
     notebook.is_on(mine)
     notebook.park()
     wait_for(lambda: card.used_mib == 0, "its memory on the host again")
-    pod = notebook.pod
     assert gone.state == "queued"
-    for pid in processes_of(pod.metadata.uid, b"jupyterhub-singleuser"):
-        os.kill(pid, signal.SIGKILL)
+    kill_server(notebook)
+    notebook.card_shows_only(mine, stays.processes())
     gone.runs()
     assert {one.state for one in notebook.leases} <= {"parked"}
     assert stays.state == "running"
