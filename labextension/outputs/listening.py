@@ -32,7 +32,7 @@ log = logging.getLogger("gpucommons.labextension")
 #: A server that is killed may lose what came since it wrote last. It rests a hundred times as long as that
 #: took, 15 s at most: less than a hundredth of its loop's time goes into it (32 MiB as JSON take 0.03 to
 #: 0.09 s), and a thread waits for the disk, which may take longer.
-_LEAST_PAUSE_S, _MOST_PAUSE_S, _WORK_TO_PAUSE = 1.0, 15.0, 100
+_LEAST_PAUSE_S, _MOST_PAUSE_S, _WORK_TO_PAUSE = 0.2, 15.0, 100
 #: A kernel that is idle so long after a request has done it.
 _SURELY_BEGUN_MS = 5_000
 #: A mark of ours is shorter, and so is a message with one; a kernel may say anything.
