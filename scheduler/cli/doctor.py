@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
+import textwrap
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -24,6 +27,8 @@ from gpucommons.scheduler.up.running import runs_with_shared_account
 from gpucommons.scheduler.up.settings import default_state_dir
 
 HEADER = ("CHECK", "", "FOUND", "TO ENFORCE MORE")
+#: Where no terminal wraps lines.
+_ANY_WIDTH = 1 << 20
 
 
 def add_commands(
@@ -82,4 +87,21 @@ def report(facts: Facts) -> tuple[dict[str, object], str]:
     sentence = (
         isolation_sentence(weakest(facts)) if facts.devices else "There is no GPU to share here."
     )
-    return document, f"Isolation of fractions: {mode}. {sentence}\n\n{table(HEADER, rows)}"
+    columns = shutil.get_terminal_size(fallback=(_ANY_WIDTH, 24)).columns
+    return document, f"Isolation of fractions: {mode}. {sentence}\n\n{shown(rows, columns)}"
+
+
+def shown(rows: Sequence[tuple[str, str, str, str]], columns: int) -> str:
+    """A table where it fits; else one check below the other, as broken lines of a table cannot be read."""
+    whole = table(HEADER, rows)
+    if max(map(len, whole.splitlines())) <= columns:
+        return whole
+    return "\n".join(_lines(*row, columns=columns) for row in rows)
+
+
+def _lines(check: str, level: str, found: str, change: str, *, columns: int) -> str:
+    told = [found, *([f"{HEADER[-1].capitalize()}: {change}"] if change else [])]
+    indented = (
+        textwrap.fill(one, columns, initial_indent="  ", subsequent_indent="  ") for one in told
+    )
+    return "\n".join([f"{check}: {level}", *indented])
