@@ -92,6 +92,7 @@ class Notebook:
         self.alice = Person(site.url, "alice", site.password)
         self.operator = SchedulerClient(f"unix:{site.state / 'api.sock'}")
         self.page: Page | None = None
+        self._kernel = ""
 
     def start(self, *, milli_gpu: int = 1000) -> Page:
         answer = self.alice.start_server(milli_gpu=milli_gpu, team="vision", pool="gpu")
@@ -99,7 +100,14 @@ class Notebook:
         self.alice.wait_until_ready(timeout_s=180)
         kernel = self.alice.lab("POST", "api/kernels", json={"name": "python3"})["id"]
         address = self.alice.url.replace("http", "ws", 1)
-        self.page = Page(f"{address}/user/alice/api/kernels/{kernel}", self.alice.token)
+        self._kernel = f"{address}/user/alice/api/kernels/{kernel}"
+        return self.open()
+
+    def open(self) -> Page:
+        """Its page; anew after a while, as one that answers no pings loses its connection."""
+        if self.page is not None:
+            self.page.close()
+        self.page = Page(self._kernel, self.alice.token)
         return self.page
 
     def close(self) -> None:
@@ -281,6 +289,7 @@ def test_a_parked_pod_gives_its_gpu_away_and_has_it_back_whatever_is_killed_in_b
     assert notebook.lease.state == "parked"
     assert other.state == "running"
 
+    page = notebook.open()
     waits = page.send(READ)
     page.printed(waits, until=NOTICE)
     assert page.until_done(waits).strip() == "kept 42"
@@ -332,6 +341,7 @@ def test_a_parked_half_is_not_given_away_before_its_node_says_so_whoever_is_kill
     assert waits.given() == {mine}
     assert neighbour.state == "running"
 
+    page = notebook.open()
     cell = page.send(READ)
     page.printed(cell, until="Parked: this cell waits for ½ GPU, and goes on by itself.")
     assert page.until_done(cell).strip() == "kept 42"
