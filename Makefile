@@ -59,7 +59,7 @@ test-panel: setup ## Those in TypeScript
 setup-kubernetes-programs: setup
 	$(BIN)/python -m tests.kubernetes programs
 
-setup-kubernetes: setup ## Find or build etcd, kube-apiserver, kubelet, … (12 minutes once, then cached)
+setup-kubernetes: setup ## Find or build etcd, kube-apiserver, kubelet, … (16 minutes once, then cached)
 	$(BIN)/python -m tests.kubernetes setup
 
 setup-hibernation: setup ## Get CRIU into the cache folder, without root (10 s once, then cached)

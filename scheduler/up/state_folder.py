@@ -66,7 +66,7 @@ def prepare(root: Path, *, open_to_users: bool) -> StateFolder:
     Raises
     ------
     ValueError
-        When the path is too long for the sockets below it, or users cannot pass to it.
+        When the path is too long for the sockets below it, users cannot pass to it, or it is another's.
     """
     length = len(os.fsencode(root / _LONGEST_SOCKET))
     if length > _MAX_SOCKET_PATH:
@@ -77,8 +77,15 @@ def prepare(root: Path, *, open_to_users: bool) -> StateFolder:
         raise ValueError(message)
     if open_to_users:
         _check_passable(root)
-    root.mkdir(parents=True, exist_ok=True)
-    root.chmod(0o711 if open_to_users else 0o700)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        root.chmod(0o711 if open_to_users else 0o700)
+    except OSError as error:
+        message = (
+            f"The state folder {root} cannot be made ready: {error.strerror}. Give one of this account with"
+            " --state, and the same to `gpucommons install` where the hub is another."
+        )
+        raise ValueError(message) from None
     folder = StateFolder(root=root)
     for path in (folder.agent, folder.homes, folder.logs, root / "tokens"):
         path.mkdir(mode=0o700, exist_ok=True)

@@ -83,6 +83,9 @@ class Child:
         self._keeper = asyncio.create_task(self._keep())
         began, said, pause_s = time.monotonic(), False, _LOOK_EVERY_S
         while not await is_ready(self.part, self.pid):
+            if self._keeper.done():
+                # It could not even be run; nobody else would ever read why.
+                await self._keeper
             waited_s = time.monotonic() - began
             if self.restarts >= _STARTS or waited_s > _READY_S:
                 message = f"{self.part.name} does not start. Its log ends:\n{_tail(self.part)}"
@@ -137,8 +140,17 @@ class Child:
             self.restarts += 1
 
     async def _run_once(self) -> int:
+        try:
+            self._process = await self._run()
+        except OSError as error:
+            message = f"{self.part.name} cannot be started: {error}."
+            raise PartFailed(message) from None
+        self._on_start(self)
+        return await self._process.wait()
+
+    async def _run(self) -> asyncio.subprocess.Process:
         with self.part.log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
+            return await asyncio.create_subprocess_exec(
                 *self.part.argv,
                 env=dict(self.part.env),
                 stdin=asyncio.subprocess.DEVNULL,
@@ -149,8 +161,6 @@ class Child:
                 umask=self.part.umask,
                 preexec_fn=_tie_to_parent(self.part.orphan_signal),
             )
-        self._on_start(self)
-        return await self._process.wait()
 
     def _say(self, text: str) -> None:
         sys.stderr.write(f"{time.strftime('%H:%M:%S')} {self.part.name} {text}\n")

@@ -24,7 +24,7 @@ from tests.kubernetes.toolchain.families import FAMILIES, Family, Tool
 
 PINS = Path(__file__).parents[1] / "tools"
 GO_VERSION = re.compile(r"\bgo(1\.26(?:\.\d+)?)\b")
-HOW_TO_GET = "make setup-kubernetes builds it once (about 12 minutes)"
+HOW_TO_GET = "make setup-kubernetes builds it once (about 16 minutes)"
 
 
 class ToolMissing(Exception):

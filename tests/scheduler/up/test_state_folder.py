@@ -35,6 +35,12 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+def test_a_folder_that_cannot_be_made_is_named_with_what_to_do(root: Path) -> None:
+    root.write_text("a file in its place")
+    with pytest.raises(ValueError, match=rf"{root} cannot be made ready: File exists.*--state"):
+        prepare(root, open_to_users=False)
+
+
 def test_folder_and_secrets_are_for_this_account_alone(root: Path) -> None:
     folder = prepare(root, open_to_users=False)
     assert mode(root) == 0o700

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -95,6 +96,14 @@ async def test_a_part_that_never_gets_ready_is_named_with_its_log(
     )
     with pytest.raises(PartFailed, match=r"(?s)thing does not start.*the reason why"):
         await begin(started, broken)
+
+
+async def test_a_part_whose_program_cannot_be_run_is_named_at_once(
+    tmp_path: Path, started: list[Child]
+) -> None:
+    lost = replace(part(tmp_path, STAYS), argv=(str(tmp_path / "python-of-another"),))
+    with pytest.raises(PartFailed, match=r"thing cannot be started: .*python-of-another"):
+        await begin(started, lost)
 
 
 async def test_one_death_on_the_way_up_is_forgiven(tmp_path: Path, started: list[Child]) -> None:
