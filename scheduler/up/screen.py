@@ -104,12 +104,17 @@ def _warnings(summary: Summary) -> list[str]:
     settings = summary.settings
     members = {user for users in summary.teams.values() for user in users}
     lines = []
-    if settings.admission == "trusted":
+    if settings.admission == "trusted" and not settings.beside:
         lines.append(
             f"All users share the account {settings.account!r}: nothing isolates their files and"
             " processes from each other."
         )
-    if settings.admission == "one":
+    if settings.beside and settings.shared_account:
+        lines.append(
+            f"Whom that hub admits shares the account {settings.account!r} with all others: nothing isolates"
+            " their files and processes from each other."
+        )
+    elif settings.admission == "one":
         lines.append(
             f"Only {settings.account!r} may log in, because everything runs as that account."
             " --trusted-users admits the members of all teams, with nothing that isolates them."
@@ -134,6 +139,13 @@ def _why_no_criu(summary: Summary) -> str:
 
 
 def _jobs_text(settings: Settings) -> str:
+    if settings.beside:
+        jobs = (
+            "Training jobs end with it"
+            if settings.stop_jobs
+            else "Training jobs keep running and are taken up again at the next start (--stop-jobs ends them)"
+        )
+        return f"{jobs}; notebook servers are the hub's, and go on."
     if settings.stop_jobs:
         return "Notebooks and training jobs end with it."
     return (

@@ -347,6 +347,19 @@ def test_the_screen_says_that_only_one_user_is_admitted(folder: StateFolder) -> 
     assert "none: notebooks and jobs run on the CPU" in text
 
 
+def test_beside_another_hub_who_may_log_in_and_what_becomes_of_notebooks_is_that_hubs(
+    folder: StateFolder,
+) -> None:
+    beside = ("--beside-hub", "http://127.0.0.1:8081/hub/api")
+    text = screen(folder, settings(*beside, admission="one", account="zoe"), ())
+    assert "may log in" not in text
+    assert "Whom that hub admits shares the account 'zoe' with all others" in text
+    assert "Training jobs keep running" in text
+    assert "notebook servers are the hub's, and go on" in text
+    ends = screen(folder, settings(*beside, "--stop-jobs", admission="one", account="zoe"), ())
+    assert "Training jobs end with it; notebook servers are the hub's" in ends
+
+
 @pytest.mark.parametrize("lacks_criu", [True, False])
 def test_the_screen_says_what_would_keep_kernels_of_stopped_servers(
     folder: StateFolder, *, lacks_criu: bool
