@@ -13,7 +13,7 @@ from gpucommons.scheduler.core.model.demand import (
     place_of,
     placed_milli_gpu,
 )
-from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, StopCause
+from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, StopCause, was_moved
 from gpucommons.scheduler.core.model.holds import class_of_worker
 from gpucommons.scheduler.core.model.lifecycle import (
     FINAL_STATES,
@@ -239,7 +239,7 @@ def _of_attempt(workload: Workload, attempt: Attempt) -> int:
         sets |= _ACTING
     if elastic(workload.spec):
         sets |= _of_elastic(workload, attempt)
-    if any(one.stop is not None and one.stop.why == StopCause.MOVE for one in workload.attempts):
+    if was_moved(workload):
         sets |= _MOVED
     return sets
 

@@ -19,7 +19,7 @@ from itertools import takewhile
 from typing import TypeGuard
 
 from gpucommons.scheduler.core.model.demand import bounds
-from gpucommons.scheduler.core.model.eviction_cause import StopCause
+from gpucommons.scheduler.core.model.eviction_cause import StopCause, stop_cause
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.going_on import Pace
 from gpucommons.scheduler.core.model.types import Attempt, Millis, Progress, Workload
@@ -170,9 +170,7 @@ def restart_ms(workload: Workload, attempt: Attempt, now_ms: Millis) -> int:
 
 def pays_from_age_ms(workload: Workload, gained: float, cost_ms: int) -> int:
     """How long it must have run for a restart to pay: Pollux's rule, solved for the age ``T``."""
-    changes = sum(
-        one.stop is not None and one.stop.why == StopCause.GROW for one in workload.attempts
-    )
+    changes = sum(stop_cause(one) == StopCause.GROW for one in workload.attempts)
     return round(cost_ms * (1 + gained * changes) / (gained - 1))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
@@ -15,6 +17,7 @@ from gpucommons.scheduler.core.events import (
     pause_and_cancel,
 )
 from gpucommons.scheduler.core.events.endings import fail
+from gpucommons.scheduler.core.events.known import known_pool, known_team
 from gpucommons.scheduler.core.events.settings import settings
 from gpucommons.scheduler.core.going_on.ways import saved_by, step_word
 from gpucommons.scheduler.core.model.intents import (
@@ -52,15 +55,11 @@ from gpucommons.scheduler.errors import (
     Misconfigured,
     SchedulerError,
     Unavailable,
-    UnknownPool,
-    UnknownTeam,
     UnknownWorkload,
 )
 
 #: No spawner waits longer for the answer to its acquire.
 ACQUIRE_PATIENCE_MS = 45_000
-_Parking = Park | NoteParked | Unpark
-_OnLease = Keep | ReportIdle | ChooseOnIdle | ResizeSlice | Started | Restarted
 
 
 def apply(cycle: CycleState, intent: Intent) -> None:
@@ -75,24 +74,12 @@ def apply(cycle: CycleState, intent: Intent) -> None:
 
 
 def _apply(cycle: CycleState, intent: Intent, action: Action) -> WorkloadId | None:
-    by = intent.by
-    match action:
-        case Submit():
-            return submit(cycle, intent, action)
-        case Cancel() | Pause() | Resume() | ResizeJob() | ChooseLoader():
-            return _on_workload(cycle, action, by)
-        case Keep() | ReportIdle() | ChooseOnIdle() | ResizeSlice() | Started() | Restarted():
-            return _on_workload(cycle, action, by)
-        case Park() | NoteParked() | Unpark():
-            return _on_workload(cycle, action, by)
-        case NoteAgent():
-            _note(cycle, action)
-        case NoteSchedule():
-            cycle.tell(action.kind, action.text, by=by, team=action.team, data=dict(action.data))
-        case NoteKept():
-            leases.note_kept(cycle, action)
-        case _:
-            settings.save(cycle, action, by)
+    of = type(action)
+    if isinstance(action, Submit):
+        return submit(cycle, intent, action)
+    if isinstance(action, Cancel) or of in _TO_JOBS or of in _TO_LEASES:
+        return _on_workload(cycle, action, intent.by)
+    (_NOTES.get(of) or settings.save)(cycle, action, intent.by)
     return None
 
 
@@ -105,16 +92,12 @@ def submit(cycle: CycleState, intent: Intent, action: Submit) -> WorkloadId:
         # Whoever asked has given up: its slice would be held for nobody.
         message = "The scheduler was away for too long to start this server. Start it again."
         raise Unavailable(message)
-    if spec.team not in cycle.teams:
-        message = f"There is no team {spec.team}. Teams are: {', '.join(sorted(cycle.teams))}."
-        raise UnknownTeam(message)
+    known_team(cycle, spec.team)
     if not spec.pools or not spec.roles:
         message = f"{spec.name} names no pool or no role: it could never start. Name one of each."
         raise Misconfigured(message)
-    unknown = [pool for pool in spec.pools if pool not in cycle.pools]
-    if unknown:
-        message = f"There is no pool {unknown[0]}. Pools are: {', '.join(sorted(cycle.pools))}."
-        raise UnknownPool(message)
+    for pool in spec.pools:
+        known_pool(cycle, pool)
     workload = Workload(
         workload_id=action.workload_id,
         spec=spec,
@@ -160,47 +143,27 @@ def _taken_over(cycle: CycleState, action: Submit, by: str) -> Checkpoint | None
     return saved_by(earlier)
 
 
-def _on_workload(
-    cycle: CycleState,
-    action: Cancel | Pause | Resume | ResizeJob | ChooseLoader | _OnLease | _Parking,
-    by: str,
-) -> WorkloadId:
-    workload = cycle.workloads.get(action.workload_id)
+def _on_workload(cycle: CycleState, action: Any, by: str) -> WorkloadId:
+    workload_id: WorkloadId = action.workload_id
+    workload = cycle.workloads.get(workload_id)
     if workload is None:
         told_before = isinstance(action, Cancel) and action.why in leases.SERVER_GONE
         if told_before or isinstance(action, Restarted):
-            return action.workload_id  # the end of a lease is reported until heard
-        message = f"There is no live job or notebook {action.workload_id}."
+            return workload_id  # the end of a lease is reported until heard
+        message = f"There is no live job or notebook {workload_id}."
         raise UnknownWorkload(message)
-    match action:
-        case Cancel() if is_lease(workload):
-            leases.end(cycle, workload, action, by)
-        case Cancel():
-            pause_and_cancel.cancel(cycle, workload, by)
-        case Pause():
-            pause_and_cancel.pause(cycle, _job(workload), by, of_parent=action.of_parent)
-        case Resume():
-            pause_and_cancel.resume(cycle, _job(workload), by, of_parent=action.of_parent)
-        case ResizeJob() | ChooseLoader():
-            _on_next_attempt(cycle, _job(workload), action, by)
-        case Keep() | ReportIdle() | ChooseOnIdle() | ResizeSlice() | Started() | Restarted():
-            _on_lease(cycle, _lease(workload), action, by)
-        case Park() | NoteParked() | Unpark():
-            parking.apply(cycle, _lease(workload), action, by)
-    return action.workload_id
+    if isinstance(action, Cancel) and is_lease(workload):
+        leases.end(cycle, workload, action, by)
+    elif isinstance(action, Cancel):
+        pause_and_cancel.cancel(cycle, workload, by)
+    elif (to_job := _TO_JOBS.get(type(action))) is not None:
+        to_job(cycle, _job(workload), action, by)
+    else:
+        _TO_LEASES[type(action)](cycle, _lease(workload), action, by)
+    return workload_id
 
 
-def _on_next_attempt(
-    cycle: CycleState, job: Workload, action: ResizeJob | ChooseLoader, by: str
-) -> None:
-    match action:
-        case ResizeJob():
-            job_size.resize(cycle, job, action, by)
-        case ChooseLoader():
-            loader.choose(cycle, job, action, by)
-
-
-def _note(cycle: CycleState, action: NoteAgent) -> None:
+def _note_agent(cycle: CycleState, action: NoteAgent, _by: str) -> None:
     """What an agent did to the processes of a slice is an event of who holds the slice."""
     holders = (one for one in cycle.workloads.values() if _has_slice(one, action.slice_id))
     holder = None if action.slice_id is None else next(holders, None)
@@ -219,20 +182,8 @@ def _has_slice(workload: Workload, slice_id: SliceId | None) -> bool:
     )
 
 
-def _on_lease(cycle: CycleState, lease: Workload, action: _OnLease, by: str) -> None:
-    match action:
-        case ResizeSlice():
-            notebook_memory_limit.resize(cycle, lease, action, by)
-        case Keep():
-            leases.keep(cycle, lease, action, by)
-        case ReportIdle():
-            leases.report_idle(cycle, lease, action)
-        case ChooseOnIdle():
-            leases.choose_on_idle(cycle, lease, action, by)
-        case Started():
-            leases.started(cycle, lease)
-        case Restarted():
-            leases.restarted(cycle, lease)
+def _note_schedule(cycle: CycleState, action: NoteSchedule, by: str) -> None:
+    cycle.tell(action.kind, action.text, by=by, team=action.team, data=dict(action.data))
 
 
 def _job(workload: Workload) -> Workload:
@@ -249,3 +200,28 @@ def _lease(workload: Workload) -> Workload:
         message = f"{workload.spec.name} is a job, not a notebook."
         raise InvalidTransition(message)
     return workload
+
+
+#: What can be asked of a job, of a notebook, and what is only put on record; settings are saved by their own.
+_TO_JOBS: Mapping[type, Callable[[CycleState, Workload, Any, str], None]] = {
+    Pause: pause_and_cancel.pause,
+    Resume: pause_and_cancel.resume,
+    ResizeJob: job_size.resize,
+    ChooseLoader: loader.choose,
+}
+_TO_LEASES: Mapping[type, Callable[[CycleState, Workload, Any, str], None]] = {
+    ResizeSlice: notebook_memory_limit.resize,
+    Keep: leases.keep,
+    ReportIdle: leases.report_idle,
+    ChooseOnIdle: leases.choose_on_idle,
+    Started: leases.started,
+    Restarted: leases.restarted,
+    Park: parking.park,
+    NoteParked: parking.note_parked,
+    Unpark: parking.unpark,
+}
+_NOTES: Mapping[type, Callable[[CycleState, Any, str], None]] = {
+    NoteAgent: _note_agent,
+    NoteSchedule: _note_schedule,
+    NoteKept: leases.note_kept,
+}

@@ -11,7 +11,15 @@ from dataclasses import replace
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import parking
 from gpucommons.scheduler.core.events.endings import end_of_lease, end_unseen
-from gpucommons.scheduler.core.model.intents import Cancel, ChooseOnIdle, Keep, NoteKept, ReportIdle
+from gpucommons.scheduler.core.model.intents import (
+    Cancel,
+    ChooseOnIdle,
+    Keep,
+    NoteKept,
+    ReportIdle,
+    Restarted,
+    Started,
+)
 from gpucommons.scheduler.core.model.lifecycle import (
     is_final,
     is_lease,
@@ -247,7 +255,7 @@ def never_ran(workload: Workload) -> bool:
     )
 
 
-def restarted(cycle: CycleState, workload: Workload) -> None:
+def restarted(cycle: CycleState, workload: Workload, _action: Restarted, _by: str) -> None:
     """The server of a lease that gave its GPU back runs again."""
     _restart_on_cpu(cycle, workload, wanted=False)
 
@@ -272,7 +280,7 @@ def redeem(cycle: CycleState, workload: Workload) -> bool:
     return True
 
 
-def started(cycle: CycleState, workload: Workload) -> None:
+def started(cycle: CycleState, workload: Workload, _action: Started, _by: str) -> None:
     """The server of a granted lease runs."""
     if workload.state in {State.ACTIVE, State.WARNED}:
         return
@@ -314,7 +322,7 @@ def keep(cycle: CycleState, workload: Workload, action: Keep, by: str) -> None:
     cycle.tell("kept", f"Kept for {action.for_ms // 60_000} min.", workload, by=by)
 
 
-def note_kept(cycle: CycleState, action: NoteKept) -> None:
+def note_kept(cycle: CycleState, action: NoteKept, _by: str) -> None:
     """What is kept of the kernels of a lease, while its server stops or long after its end."""
     lease = cycle.workloads.get(action.workload_id) or action.ended
     if lease is None or lease.kept == action.kept:
@@ -336,7 +344,7 @@ def choose_on_idle(cycle: CycleState, workload: Workload, action: ChooseOnIdle, 
         cycle.tell("on-idle-chosen", text, workload, by=by)
 
 
-def report_idle(cycle: CycleState, workload: Workload, action: ReportIdle) -> None:
+def report_idle(cycle: CycleState, workload: Workload, action: ReportIdle, _by: str) -> None:
     """Take over the culler's view; active again forgets warnings and gives the keeps back."""
     if workload.state not in {State.ACTIVE, State.WARNED}:
         return

@@ -37,20 +37,8 @@ WITHIN_MS = 300_000
 _RUNS = frozenset({State.ACTIVE, State.WARNED})
 
 
-def apply(cycle: CycleState, lease: Workload, action: Park | NoteParked | Unpark, by: str) -> None:
-    """What people, the culler and the notebook's own server say."""
-    match action:
-        case Park():
-            _park(cycle, lease, action, by)
-        case NoteParked():
-            _noted(cycle, lease, action)
-        case Unpark() if action.waits:
-            _unpark(cycle, lease, by)
-        case Unpark():
-            leave_line(cycle, lease, by)
-
-
-def _park(cycle: CycleState, lease: Workload, action: Park, by: str) -> None:
+def park(cycle: CycleState, lease: Workload, action: Park, by: str) -> None:
+    """Its server is asked to move its GPU memory to the host."""
     if lease.state in {State.PARKING, State.PARKED}:
         return
     attempt = lease.current
@@ -61,7 +49,8 @@ def _park(cycle: CycleState, lease: Workload, action: Park, by: str) -> None:
     cycle.tell("parking", action.text or "Its GPU memory goes to the host.", lease, by=by)
 
 
-def _noted(cycle: CycleState, lease: Workload, action: NoteParked) -> None:
+def note_parked(cycle: CycleState, lease: Workload, action: NoteParked, _by: str) -> None:
+    """Its server says that it is done, or why not."""
     attempt = lease.current
     if lease.state is not State.PARKING or attempt is None or lease.parked is not None:
         return
@@ -113,15 +102,15 @@ def cleared(cycle: CycleState, lease: Workload) -> None:
     cycle.tell("parked", text, lease, attempt_id=attempt.attempt_id)
 
 
-def _unpark(cycle: CycleState, lease: Workload, by: str) -> None:
-    if lease.state is State.PARKING:
+def unpark(cycle: CycleState, lease: Workload, action: Unpark, by: str) -> None:
+    """It wants its GPU back, or waits no longer for it."""
+    if not action.waits:
+        leave_line(cycle, lease, by)
+    elif lease.state is State.PARKING:
         attempt = lease.current
         if attempt is not None and attempt.stop is None:
             _goes_on(cycle, lease, "It is used again before its GPU was free.", by=by)
-        return
-    if lease.state in _RUNS or lease.parked is None:
-        return
-    if lease.state is State.PARKED:
+    elif lease.state is State.PARKED and lease.parked is not None:
         # In line from now on: while it was parked it waited for nothing.
         lease = move(lease, State.WAITING, cycle.now_ms, submitted_ms=cycle.now_ms, reason=None)
         cycle.put(lease)

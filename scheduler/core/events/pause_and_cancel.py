@@ -6,6 +6,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events.endings import cancelled
 from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.intents import Pause, Resume
 from gpucommons.scheduler.core.model.lifecycle import is_final, move
 from gpucommons.scheduler.core.model.state_words import ended_words, state_words
 from gpucommons.scheduler.core.model.types import PausedSpan, State, Workload
@@ -35,10 +36,10 @@ def cancel(cycle: CycleState, workload: Workload, by: str, text: str | None = No
         grace.end_now(cycle, workload, why=StopCause.CANCEL, text=text)
 
 
-def pause(cycle: CycleState, workload: Workload, by: str, *, of_parent: bool) -> None:
+def pause(cycle: CycleState, workload: Workload, action: Pause, by: str) -> None:
     """Take it out of line; one that runs is stopped with notice. What a parent paused a person may keep paused."""
     if workload.state in {State.PAUSED, State.PAUSING}:
-        if workload.paused_by_parent and not of_parent:
+        if workload.paused_by_parent and not action.of_parent:
             workload = evolve(workload, paused_by_parent=False)
             cycle.put(workload)
             text = f"{by} asked to pause {workload.spec.name}."
@@ -51,19 +52,19 @@ def pause(cycle: CycleState, workload: Workload, by: str, *, of_parent: bool) ->
         raise InvalidTransition(message)
     cycle.tell("pause-asked", f"{by} asked to pause {workload.spec.name}.", workload, by=by)
     workload = reclaim_cooldown.noted(cycle, workload)
-    workload = evolve(workload, paused_by_parent=of_parent)
+    workload = evolve(workload, paused_by_parent=action.of_parent)
     if workload.current is None:
         cycle.put(move(workload, State.PAUSED, cycle.now_ms, nomination=None))
     else:
         notice.end_soon(cycle, workload, why=StopCause.PAUSE, text=f"paused by {by}")
 
 
-def resume(cycle: CycleState, workload: Workload, by: str, *, of_parent: bool) -> None:
+def resume(cycle: CycleState, workload: Workload, action: Resume, by: str) -> None:
     """Put it back into line; a parent resumes what a parent paused."""
     if workload.state is not State.PAUSED:
         message = f"{workload.spec.name} is {state_words(workload.state)}, not paused: there is nothing to resume."
         raise InvalidTransition(message)
-    if of_parent and not workload.paused_by_parent:
+    if action.of_parent and not workload.paused_by_parent:
         message = f"{workload.spec.name} was paused by a person, who alone resumes it."
         raise InvalidTransition(message)
     span = PausedSpan(from_ms=workload.since_ms, to_ms=cycle.now_ms)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import elastic, milli_gpu, must_have, priority
-from gpucommons.scheduler.core.model.eviction_cause import EvictionCause, StopCause
+from gpucommons.scheduler.core.model.eviction_cause import EvictionCause, was_moved
 from gpucommons.scheduler.core.model.evolving import quick
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import (
@@ -255,9 +255,8 @@ def may_be_moved(cycle: CycleState, workload: Workload, hold_class: HoldClass) -
         or attempt.started_ms is None
         or attempt.stop is not None
         or workload.nomination is not None
+        or was_moved(workload)
     ):
-        return False
-    if any(one.stop and one.stop.why == StopCause.MOVE for one in workload.attempts):
         return False
     ran_ms = cycle.now_ms - attempt.started_ms
     if ran_ms < cycle.pool_of(attempt).min_run_ms:

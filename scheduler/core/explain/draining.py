@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.going_on.image_places import hindered_since
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
 from gpucommons.scheduler.core.going_on.words import goes_on
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
-from gpucommons.scheduler.core.model.eviction_cause import StopCause
+from gpucommons.scheduler.core.model.eviction_cause import StopCause, stop_cause
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
@@ -36,9 +36,7 @@ def draining(
     found = [cycle.holder_of(victim) for victim in promise.victims]
     there = [other for other in found if other is not None]
     who = _in_the_way(workload, there)
-    if there and all(
-        o.current and o.current.stop and o.current.stop.why == StopCause.MOVE for o in there
-    ):
+    if there and all(stop_cause(one.current) == StopCause.MOVE for one in there):
         halves = half_free()
         text = f"{halves}; moving" if halves else "Next in line: moving"
         text = f"{text} {who} {'frees one' if halves else 'makes room'}."
@@ -61,9 +59,7 @@ def would_stop(
     fresh = [one for one in there if not _stops(before.workloads.get(one.workload_id))]
     if not fresh:
         return None
-    moves = all(
-        one.current and one.current.stop and one.current.stop.why == StopCause.MOVE for one in fresh
-    )
+    moves = all(stop_cause(one.current) == StopCause.MOVE for one in fresh)
     who = _in_the_way(workload, fresh, whose=True)
     if moves:
         return f"Would move {who}.{_how_they_go_on(before, workload, fresh)}"

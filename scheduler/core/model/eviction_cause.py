@@ -40,6 +40,16 @@ class StopCause(StrEnum):
     CANCEL = "cancel"
 
 
+def stop_cause(attempt: Attempt | None) -> str | None:
+    """Why an attempt is to end, or was ended; None where nobody stopped it, or there is none."""
+    return None if attempt is None or attempt.stop is None else attempt.stop.why
+
+
+def was_moved(workload: Workload) -> bool:
+    """It had to go on elsewhere once."""
+    return any(stop_cause(one) == StopCause.MOVE for one in workload.attempts)
+
+
 #: Rules by which work is stopped that has as much right as its beneficiary: not again and again.
 SHARE, PRIORITY, CONSOLIDATION = "fair share", "priority", "consolidation"
 #: An elastic job gives workers up, down to its fewest, to whoever waits and fits nowhere else.

@@ -25,6 +25,7 @@ from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
     HoldClass,
+    Millis,
     Nomination,
     PoolName,
     TeamName,
@@ -68,7 +69,10 @@ def moves_left(cycle: CycleState, pool: PoolName) -> int:
         return 0
     since_ms = cycle.now_ms - PERIOD_MS
     told = [cycle.workloads[workload_id] for workload_id in cycle.index.moved]
-    moved = sum(_moved_since(one, since_ms) and _lies_in(cycle, one, pool) for one in told)
+    moved = sum(
+        any(at_ms > since_ms for at_ms in _moves_ms(one)) and _lies_in(cycle, one, pool)
+        for one in told
+    )
     holding = cycle.index.holding
     if max(1, len(holding) * share // 1000) <= moved:
         return 0
@@ -86,16 +90,13 @@ def _lies_in(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
 def next_moves(cycle: CycleState) -> Iterator[int]:
     """When a move is forgotten, so that somebody who still waits may have the next one."""
     for workload_id in cycle.index.moved & cycle.workloads.keys():
-        for one in cycle.workloads[workload_id].attempts:
-            if one.stop is not None and one.stop.why == StopCause.MOVE:
-                yield one.stop.announced_ms + PERIOD_MS
+        for moved_ms in _moves_ms(cycle.workloads[workload_id]):
+            yield moved_ms + PERIOD_MS
 
 
-def _moved_since(workload: Workload, since_ms: int) -> bool:
-    return any(
-        one.stop is not None and one.stop.why == StopCause.MOVE and one.stop.announced_ms > since_ms
-        for one in workload.attempts
-    )
+def _moves_ms(workload: Workload) -> Iterator[Millis]:
+    stops = (one.stop for one in workload.attempts if one.stop is not None)
+    return (one.announced_ms for one in stops if one.why == StopCause.MOVE)
 
 
 def _consider(cycle: CycleState, workload: Workload, left: dict[PoolName, int]) -> None:

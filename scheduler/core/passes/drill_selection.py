@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.elastic.gain import has_just_saved
 from gpucommons.scheduler.core.going_on import badges
 from gpucommons.scheduler.core.going_on.hibernating import saving_costs_ms
-from gpucommons.scheduler.core.model.eviction_cause import StopCause
+from gpucommons.scheduler.core.model.eviction_cause import StopCause, stop_cause
 from gpucommons.scheduler.core.model.going_on import OFF, ON
 from gpucommons.scheduler.core.model.resources import Pool, policies_of
 from gpucommons.scheduler.core.model.types import (
@@ -128,7 +128,7 @@ def _tested(cycle: CycleState) -> Iterator[PoolName]:
         attempt, known = workload.current, workload.drill
         if attempt is None:
             continue
-        stopping = attempt.stop is not None and attempt.stop.why == StopCause.DRILL
+        stopping = stop_cause(attempt) == StopCause.DRILL
         if stopping or (known is not None and known.on_purpose and known.pending):
             pool = pool_name_of(cycle.nodes, attempt.placements)
             if pool is not None:

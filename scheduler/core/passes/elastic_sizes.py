@@ -17,7 +17,7 @@ from gpucommons.scheduler.core.capacity.capacity_arrays import free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.elastic import gain
 from gpucommons.scheduler.core.model.demand import affordable, bounds, on_cpu_only, price_limit
-from gpucommons.scheduler.core.model.eviction_cause import StopCause
+from gpucommons.scheduler.core.model.eviction_cause import StopCause, stop_cause
 from gpucommons.scheduler.core.model.resources import policies_of
 from gpucommons.scheduler.core.model.state import PendingResize
 from gpucommons.scheduler.core.model.types import (
@@ -92,8 +92,7 @@ def next_changes(cycle: CycleState) -> Iterator[int]:
 
 def _growing(cycle: CycleState) -> Iterator[PoolName]:
     for workload in cycle.among(cycle.index.stopping):
-        attempt = workload.current
-        if attempt is not None and attempt.stop is not None and attempt.stop.why == StopCause.GROW:
+        if stop_cause(workload.current) == StopCause.GROW:
             yield from workload.spec.pools
 
 
@@ -154,6 +153,6 @@ def _due_ms(
     if attempt.pace is None and saved is not None:
         due_ms = max(due_ms, saved.at_ms + _TOLD_AFTER_MS)
     for before in workload.attempts:
-        if before.stop is not None and before.stop.why in _OF_SIZE and before.ended_ms is not None:
+        if stop_cause(before) in _OF_SIZE and before.ended_ms is not None:
             due_ms = max(due_ms, before.ended_ms + PAUSE_MS)
     return Millis(due_ms)

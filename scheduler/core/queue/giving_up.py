@@ -11,7 +11,7 @@ not its job's fault; a job that is lost each time and saves nothing may well be 
 from __future__ import annotations
 
 from gpucommons.scheduler.core.going_on.hibernating import is_kept
-from gpucommons.scheduler.core.model.eviction_cause import StopCause
+from gpucommons.scheduler.core.model.eviction_cause import StopCause, stop_cause
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import Attempt, Workload
 
@@ -32,7 +32,7 @@ def in_vain(workload: Workload) -> int:
     for attempt in reversed(workload.attempts):
         if ran(attempt):
             break
-        if attempt.stop is None or attempt.stop.why in ITS_OWN:
+        if stop_cause(attempt) in (None, *ITS_OWN):
             count += 1
     return count
 

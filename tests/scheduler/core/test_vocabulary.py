@@ -74,6 +74,7 @@ ORDINARY = frozenset(
         "key",
         "kind",
         "layout",
+        "known",
         "learned",
         "learning",
         "leaving",

@@ -7,13 +7,13 @@ from dataclasses import replace
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import fixed_blocks, parking
 from gpucommons.scheduler.core.events.endings import end_unseen
-from gpucommons.scheduler.core.model.eviction_cause import StopCause
+from gpucommons.scheduler.core.events.known import known_node
+from gpucommons.scheduler.core.model.eviction_cause import StopCause, stop_cause
 from gpucommons.scheduler.core.model.intents import SetNodeState
 from gpucommons.scheduler.core.model.resources import Node, NodeState
 from gpucommons.scheduler.core.model.state_words import node_words
-from gpucommons.scheduler.core.model.types import NodeId
 from gpucommons.scheduler.core.stopping import grace
-from gpucommons.scheduler.errors import Conflict, UnknownNode
+from gpucommons.scheduler.errors import Conflict
 
 
 def set_node_state(cycle: CycleState, action: SetNodeState, by: str) -> None:
@@ -56,20 +56,10 @@ def end_on_fenced_nodes(cycle: CycleState) -> None:
         lost = ", ".join(sorted(nodes & fenced))
         if nodes <= fenced:
             end_unseen(cycle, workload, f"Its node {lost} was lost and fenced")
-        elif nodes & fenced and (attempt.stop is None or attempt.stop.why != StopCause.LOST):
+        elif nodes & fenced and stop_cause(attempt) != StopCause.LOST:
             grace.end_now(
                 cycle, workload, why=StopCause.LOST, text=f"A node of its gang, {lost}, was lost"
             )
-
-
-def known_node(cycle: CycleState, node_id: NodeId) -> Node:
-    """The node of that name; else which there are."""
-    node = cycle.nodes.get(node_id)
-    if node is None:
-        known = ", ".join(sorted(cycle.nodes)) or "none"
-        message = f"There is no node {node_id}. Nodes are: {known}."
-        raise UnknownNode(message)
-    return node
 
 
 def cordoned_here(node: Node) -> bool:

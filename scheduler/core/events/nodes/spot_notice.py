@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import fixed_blocks, leases
-from gpucommons.scheduler.core.events.nodes.cordon_and_fence import known_node
+from gpucommons.scheduler.core.events.known import known_node
 from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.intents import Cancel, NoticeNode

@@ -10,8 +10,10 @@ from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.price_and_budget import Budget
-from gpucommons.scheduler.core.model.resources import Policy, Pool, Quota, Team
+from gpucommons.scheduler.core.model.resources import Policy, Quota, Team
+from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.money import from_micro
 
 #: So many of those who come or go are named; the event's data has them all.
@@ -28,23 +30,41 @@ class SettingsChange:
     data: dict[str, Any]
 
 
+def tell(  # noqa: PLR0913 - what such events differ by
+    cycle: CycleState,
+    what: str,
+    subject: str,
+    change: SettingsChange,
+    *,
+    by: str,
+    is_new: bool = False,
+    team: TeamName | None = None,
+) -> None:
+    """Put a change of a setting on record, or that there is a new one; nothing where nothing changed."""
+    if is_new:
+        text = f"{subject} was created: {change.text}".removesuffix(": ")
+        cycle.tell(f"{what}-created", f"{text}.", by=by, team=team, data=change.data)
+    elif change.text:
+        text = f"{subject}: {change.text}."
+        cycle.tell(f"{what}-changed", text, by=by, team=team, data=change.data)
+
+
 def of_team(old: Team, new: Team) -> SettingsChange:
     """All but the quotas, which are audited pool by pool."""
-    return _of(_settings(old), _settings(new))
+    was, now = (replace(team, quotas={}, budget_spent="") for team in (old, new))
+    return of_fields(was, now)
 
 
-def _settings(team: Team) -> Team:
-    return replace(team, quotas={}, budget_spent="")
-
-
-def of_pool(old: Pool, new: Pool) -> SettingsChange:
-    """What admins set of a pool, and what its nodes say."""
-    return _of(old, new)
-
-
-def of_policy(old: Policy, new: Policy) -> SettingsChange:
-    """The rules."""
-    return _of(old, new)
+def of_fields(old: Any, new: Any) -> SettingsChange:
+    """Of a pool: what admins set of it and what its nodes say; of the policy: its rules."""
+    found = list(_changed(old, new))
+    return SettingsChange(
+        text=", ".join(_said(name, was, now) for name, was, now in found),
+        data={
+            "old": {name: _plain(was) for name, was, _ in found},
+            "new": {name: _plain(now) for name, _, now in found},
+        },
+    )
 
 
 def of_quota(was: Quota, now: Quota) -> SettingsChange:
@@ -64,17 +84,6 @@ def _words(one: Quota) -> tuple[tuple[str, str], ...]:
         ("guaranteed", format_milli_gpu(one.guaranteed_milli_gpu)),
         ("limit", limit),
         ("weight", str(one.over_quota_weight)),
-    )
-
-
-def _of(old: Any, new: Any) -> SettingsChange:
-    found = list(_changed(old, new))
-    return SettingsChange(
-        text=", ".join(_said(name, was, now) for name, was, now in found),
-        data={
-            "old": {name: _plain(was) for name, was, _ in found},
-            "new": {name: _plain(now) for name, _, now in found},
-        },
     )
 
 

@@ -5,24 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.events.known import known_team
 from gpucommons.scheduler.core.events.settings import audit
 from gpucommons.scheduler.core.model.intents import NoteBudgets, SetBudget
 from gpucommons.scheduler.core.model.resources import Team
-from gpucommons.scheduler.errors import UnknownTeam
 
 
 def set_budget(cycle: CycleState, action: SetBudget, by: str) -> None:
     """Give a team a budget, or take it away; whether it is used up comes with it."""
-    team = cycle.teams.get(action.team)
-    if team is None:
-        known = ", ".join(sorted(cycle.teams)) or "none"
-        raise UnknownTeam(f"There is no team {action.team}. Teams are: {known}.")
+    team = known_team(cycle, action.team)
     changed = replace(team, budget=action.budget, budget_spent=action.spent)
     change = audit.of_team(team, changed)
     cycle.rules.teams = {**cycle.teams, team.name: changed}
-    if change.text:
-        text = f"{team.name}: {change.text}."
-        cycle.tell("team-changed", text, by=by, team=team.name, data=change.data)
+    audit.tell(cycle, "team", team.name, change, by=by, team=team.name)
     _tell_news(cycle, team, changed, by)
 
 

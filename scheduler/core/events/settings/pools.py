@@ -31,16 +31,8 @@ def put_pools(cycle: CycleState, action: PutPools, by: str) -> None:
             )
         if pool != known:
             cycle.pools[pool.name] = pool
-            _tell(cycle, known, pool, by)
-
-
-def _tell(cycle: CycleState, known: Pool | None, pool: Pool, by: str) -> None:
-    change = audit.of_pool(known or Pool(name=pool.name), pool)
-    if known is None:
-        text = f"The pool {pool.name} was created: {change.text}".removesuffix(": ")
-        cycle.tell("pool-created", f"{text}.", by=by, data=change.data)
-    else:
-        cycle.tell("pool-changed", f"The pool {pool.name}: {change.text}.", by=by, data=change.data)
+            change = audit.of_fields(known or Pool(name=pool.name), pool)
+            audit.tell(cycle, "pool", f"The pool {pool.name}", change, is_new=known is None, by=by)
 
 
 def note_facts(cycle: CycleState, action: NoteFacts, by: str) -> None:

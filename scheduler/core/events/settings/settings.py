@@ -12,6 +12,7 @@ from typing import Any
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import fixed_blocks
 from gpucommons.scheduler.core.events.fixed_blocks import Teams
+from gpucommons.scheduler.core.events.known import known_pool, known_team
 from gpucommons.scheduler.core.events.nodes import cordon_and_fence, slow_nodes, spot_notice
 from gpucommons.scheduler.core.events.settings import audit, budgets, pools
 from gpucommons.scheduler.core.model.intents import (
@@ -30,20 +31,17 @@ from gpucommons.scheduler.core.model.intents import (
 )
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.resources import Team
-from gpucommons.scheduler.core.model.types import PoolName, TeamName
+from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.core.quota import quota
-from gpucommons.scheduler.errors import Conflict, SchedulerError, UnknownPool, UnknownTeam
+from gpucommons.scheduler.errors import Conflict, SchedulerError, UnknownTeam
 
 
 def set_quotas(cycle: CycleState, action: SetQuotas, by: str) -> None:
     """Save several quotas together."""
     teams = dict(cycle.teams)
     for (name, pool), new in action.quotas.items():
-        if name not in teams:
-            message = f"There is no team {name}. Teams are: {', '.join(sorted(teams)) or 'none'}."
-            raise UnknownTeam(message)
-        if pool not in cycle.pools:
-            raise _unknown_pool(cycle, pool)
+        known_team(cycle, name)
+        known_pool(cycle, pool)
         teams[name] = replace(teams[name], quotas={**teams[name].quotas, pool: new})
     _save_teams(cycle, teams, by)
 
@@ -62,14 +60,8 @@ def put_teams(cycle: CycleState, action: PutTeams, by: str) -> None:
             raise Conflict(message)
     for team in teams.values():
         for pool in team.quotas:
-            if pool not in cycle.pools:
-                raise _unknown_pool(cycle, pool)
+            known_pool(cycle, pool)
     _save_teams(cycle, teams, by)
-
-
-def _unknown_pool(cycle: CycleState, pool: PoolName) -> UnknownPool:
-    known = ", ".join(sorted(cycle.pools)) or "none"
-    return UnknownPool(f"There is no pool {pool}. Pools are: {known}.")
 
 
 def _save_teams(cycle: CycleState, teams: dict[TeamName, Team], by: str) -> None:
@@ -86,18 +78,9 @@ def _tell_changes(cycle: CycleState, before: Teams, by: str) -> None:
         if new is None:
             cycle.tell("team-removed", f"{name} was removed.", by=by, team=name)
         else:
-            _tell_team(cycle, old, new, by)
+            change = audit.of_team(old or Team(name=name), new)
+            audit.tell(cycle, "team", name, change, is_new=old is None, by=by, team=name)
         _tell_quotas(cycle, old or Team(name=name), new or Team(name=name), by)
-
-
-def _tell_team(cycle: CycleState, old: Team | None, new: Team, by: str) -> None:
-    change = audit.of_team(old or Team(name=new.name), new)
-    if old is None:
-        text = f"{new.name} was created: {change.text}".removesuffix(": ")
-        cycle.tell("team-created", f"{text}.", by=by, team=new.name, data=change.data)
-    elif change.text:
-        text = f"{new.name}: {change.text}."
-        cycle.tell("team-changed", text, by=by, team=new.name, data=change.data)
 
 
 def _tell_quotas(cycle: CycleState, old: Team, new: Team, by: str) -> None:
@@ -133,11 +116,10 @@ def put_config(cycle: CycleState, action: PutConfig, by: str) -> None:
 
 def put_policy(cycle: CycleState, action: PutPolicy, by: str) -> None:
     """Change the hub-wide policy."""
-    change = audit.of_policy(cycle.policy, action.policy)
+    change = audit.of_fields(cycle.policy, action.policy)
     if change.text:
         cycle.rules.policy = action.policy
-        text = f"The hub-wide policy: {change.text}."
-        cycle.tell("policy-changed", text, by=by, data=change.data)
+    audit.tell(cycle, "policy", "The hub-wide policy", change, by=by)
 
 
 #: Who saves what. All of them have checked all of it before they change anything.
