@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
 from gpucommons.gpu.client.wire import Json
 from gpucommons.gpu.connections.unix_sockets import connect
@@ -55,12 +54,7 @@ class Endpoints:
             raise CannotServe(str(error)) from error
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self._stack.close()
 
     def _serve_kubelet(self) -> Callable[[], Json]:

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from email.message import Message
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 
 _Answer = tuple[int, str]
 _NONE: _Answer = (404, "")
@@ -39,12 +38,7 @@ class FakeMetadata:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self._server.shutdown()
         self._server.server_close()
 

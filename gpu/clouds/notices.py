@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from types import TracebackType
 from typing import Any, ClassVar, Protocol
 
 from gpucommons.gpu.clouds.metadata import Metadata, MetadataError
@@ -143,12 +142,7 @@ class Notices:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self._stopping.set()
 
     @property

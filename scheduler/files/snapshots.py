@@ -13,7 +13,6 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 from gpucommons.scheduler.errors import BadRequest, NotFound, TooLarge, Unavailable
@@ -89,12 +88,7 @@ class Receiving:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self._file.close()
         self._partial.unlink(missing_ok=True)
 

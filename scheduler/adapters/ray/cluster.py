@@ -12,7 +12,6 @@ import secrets
 import subprocess
 import sys
 import tempfile
-from types import TracebackType
 from typing import IO, Any, Self
 
 from gpucommons.scheduler.adapters.workers_job import Asked, Size, WorkersJob
@@ -114,12 +113,7 @@ class RayCluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.close()
 
 

@@ -13,7 +13,6 @@ import selectors
 import subprocess
 import time
 from dataclasses import dataclass
-from types import TracebackType
 from typing import IO, Any, Self
 
 import psutil
@@ -57,12 +56,7 @@ class Answer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.cut_off()
         self._errand.wait()
         self._heard.close()
