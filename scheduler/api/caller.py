@@ -95,7 +95,7 @@ class Caller:
     @property
     def _takes_turns(self) -> bool:
         """Whoever asks for one person; the hub and its services ask for everybody."""
-        return not authorization.serves_notebooks(self.principal)
+        return not authorization.sight.serves_notebooks(self.principal)
 
     @property
     def _name(self) -> str:

@@ -55,7 +55,7 @@ def curve_outlook(
         When the curve has others, and not this one.
     """
     found = find_job(service, principal, ref)
-    authorization.curve_outlook(principal, found)
+    authorization.jobs.curve_outlook(principal, found)
     curve = logs.curve(service, principal, ref)
     series = _series(curve, metric)
     steps, values = list(series), list(series.values())

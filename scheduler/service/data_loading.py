@@ -25,7 +25,7 @@ _MINUTE_MS = 60_000
 def data_advice(service: Service, principal: Principal, ref: str) -> models.DataAdvice:
     """How the newest attempt that told it waits for its data, and what would help."""
     found = find_job(service, principal, ref)
-    authorization.data_advice(principal, found)
+    authorization.jobs.data_advice(principal, found)
     attempt = next((one for one in reversed(found.attempts) if one.loading is not None), None)
     busy = None if attempt is None else _gpu_busy(service, found, attempt)
     first = found.spec.roles[0]
@@ -49,7 +49,7 @@ def choose_loader(
 ) -> Pending[models.JobView]:
     """From its next attempt on its loaders are set so; None = as its script says."""
     found = find_job(service, principal, ref)
-    authorization.choose_loader(principal, found)
+    authorization.jobs.choose_loader(principal, found)
     action = ChooseLoader(
         workload_id=found.workload_id, workers=wanted.workers, prefetch=wanted.prefetch
     )

@@ -26,7 +26,7 @@ def report_activity(
 ) -> models.LeaseView:
     """What a notebook server does right now."""
     found = find_lease(service, lease_id)
-    authorization.report_activity(principal, found)
+    authorization.notebooks.report_activity(principal, found)
     service.activity.report(
         found.workload_id,
         report.kernels,
@@ -46,13 +46,13 @@ def _lease_view(service: Service, principal: Principal, lease: Workload) -> mode
 
 def activities(service: Service, principal: Principal) -> models.ActivityList:
     """Every lease that holds a device, with its activity; leads see those of their teams."""
-    authorization.activities(principal)
+    authorization.notebooks.activities(principal)
     return models.ActivityList(
         now_ms=service.now_ms(),
         activities=[
             _activity(service, principal, found)
             for found in live_leases(service)
-            if found.current is not None and authorization.sees_activity(principal, found)
+            if found.current is not None and authorization.notebooks.sees_activity(principal, found)
         ],
     )
 
@@ -60,7 +60,7 @@ def activities(service: Service, principal: Principal) -> models.ActivityList:
 def activity(service: Service, principal: Principal, lease_id: str) -> models.ActivityView:
     """One lease's activity, its slice read anew: the look before acting."""
     found = find_lease(service, lease_id)
-    authorization.activity(principal, found)
+    authorization.notebooks.activity(principal, found)
     service.activity.read(service.slices.usage())
     return _activity(service, principal, found)
 
@@ -88,7 +88,7 @@ def report_idle(
     service: Service, principal: Principal, lease_id: str, report: models.IdleReport
 ) -> Pending[models.LeaseView]:
     """The culler's view of a lease."""
-    authorization.report_idle(principal)
+    authorization.notebooks.report_idle(principal)
     found = find_lease(service, lease_id)
     if report.returns_ms is not None and report.idle_since_ms is None:
         message = "returns_ms without idle_since_ms: only an idle notebook is returned."
@@ -111,7 +111,7 @@ def choose_on_idle(
 ) -> Pending[models.LeaseView]:
     """What is to become of a notebook that was idle for too long, as far as its pool allows it."""
     found = find_lease(service, lease_id)
-    authorization.choose_on_idle(principal, found)
+    authorization.notebooks.choose_on_idle(principal, found)
     if request.on_idle:
         check_on_idle(request.on_idle, service.loop.cluster.pools[found.spec.pools[0]])
     action = ChooseOnIdle(workload_id=found.workload_id, on_idle=request.on_idle)
@@ -124,7 +124,7 @@ def hibernate(
 ) -> Pending[models.LeaseView]:
     """*Hibernate*: its server saves its kernels and stops; its GPU is free."""
     found = find_lease(service, lease_id)
-    authorization.hibernate(principal, found)
+    authorization.notebooks.hibernate(principal, found)
     _check_runs(found, "only a running one is hibernated")
     check_on_idle("hibernate", service.loop.cluster.pools[found.spec.pools[0]])
     if service.activity.keeps_of(found.workload_id) != "kernels":
@@ -133,7 +133,7 @@ def hibernate(
             " the command gpucommons doctor in its terminal says what is missing."
         )
         raise InvalidTransition(message)
-    by_another = authorization.may_word_end(principal)
+    by_another = authorization.notebooks.may_word_end(principal)
     text = request.text if by_another else f"hibernated by {principal.name}"
     action = Cancel(workload_id=found.workload_id, why=HIBERNATED, text=text)
     intent = service.ask(principal, action)
@@ -145,7 +145,7 @@ def reclaim(
 ) -> Pending[models.LeaseView]:
     """Take a notebook's GPU back: an idle one after a warning, a busy one only by force."""
     found = find_lease(service, lease_id)
-    authorization.reclaim(principal, found)
+    authorization.notebooks.reclaim(principal, found)
     _check_runs(found, "only a running notebook's GPU can be reclaimed")
     action = _by_force(principal, found, request) if request.force else _warning(service, found)
     intent = service.ask(principal, action)

@@ -26,7 +26,7 @@ from gpucommons.scheduler.service.views.where_it_runs import AWAY, may_run_away
 
 def quote_job(service: Service, principal: Principal, request: models.JobRequest) -> models.Quote:
     """Say what would happen to this job if it were submitted now; nothing is stored."""
-    authorization.quote_job(principal, request.user)
+    authorization.jobs.quote_job(principal, request.user)
     read = script_reader(service, request)
     spec = checked_spec(service, principal, request, read)
     quoted = quotes.quote(service.loop.cluster, spec, service.now_ms())

@@ -63,7 +63,7 @@ def acquire(
     service: Service, principal: Principal, request: models.LeaseRequest, *, key: str | None
 ) -> Pending[models.LeaseView]:
     """Redeem this server's grant, or take a free slice in this cycle, or be refused."""
-    authorization.acquire(principal)
+    authorization.notebooks.acquire(principal)
     spec = _spec(service, principal, request)
     action = Submit(workload_id=WorkloadId(next(service.new_ids)), spec=spec, redeem=True)
     intent = service.ask(principal, action, key=key, request=request)
@@ -80,7 +80,7 @@ def wait_in_line(
     service: Service, principal: Principal, request: models.LeaseRequest, *, key: str | None
 ) -> Pending[models.LeaseView]:
     """Take a ticket; who waits for the same already gets the ticket they have."""
-    authorization.wait_in_line(principal, request.user or principal.name)
+    authorization.notebooks.wait_in_line(principal, request.user or principal.name)
     spec = _spec(service, principal, request)
     action = Submit(workload_id=WorkloadId(next(service.new_ids)), spec=spec)
     intent = service.ask(principal, action, key=key, request=request)
@@ -92,7 +92,7 @@ def wait_in_line(
 
 
 def _spec(service: Service, principal: Principal, request: models.LeaseRequest) -> Spec:
-    if request.user is None and not authorization.is_person(principal):
+    if request.user is None and not authorization.sight.is_person(principal):
         message = "user is missing: the hub says for whom it asks."
         raise BadRequest(message)
     user = UserName(request.user) if request.user is not None else principal.name
@@ -115,7 +115,7 @@ def leases(
     service: Service, principal: Principal, *, state: State | None, cursor: str | None
 ) -> models.LeaseList:
     """Leases, newest first; those of other teams only while they live, and without names."""
-    authorization.leases(principal)
+    authorization.notebooks.leases(principal)
     where = WorkloadFilter(
         kinds=_NOTEBOOKS, states=frozenset() if state is None else frozenset({state})
     )
@@ -125,7 +125,7 @@ def leases(
     if cursor is None and state in (None, State.WAITING):
         known = {workload.workload_id for workload in found}
         found = [*reversed(_unseen(service, known)), *found]
-    shown = [w for w in found if not is_final(w) or authorization.sees_lease(principal, w)]
+    shown = [w for w in found if not is_final(w) or authorization.sight.sees_lease(principal, w)]
     return models.LeaseList(
         leases=[_view(service, principal, workload) for workload in shown], cursor=page.cursor
     )
@@ -142,7 +142,7 @@ def _unseen(service: Service, known: Iterable[WorkloadId]) -> list[Workload]:
 def lease(service: Service, principal: Principal, lease_id: str) -> models.LeaseView:
     """One lease or ticket."""
     found = find_lease(service, lease_id)
-    authorization.lease(principal, found)
+    authorization.notebooks.lease(principal, found)
     return _view(service, principal, found)
 
 
@@ -151,7 +151,7 @@ def my_lease(service: Service, principal: Principal, server_name: str | None) ->
 
     Which server that is, the token says, or the query, or there is only one.
     """
-    authorization.my_lease(principal)
+    authorization.notebooks.my_lease(principal)
     name = server_name if server_name is not None else principal.server_name
     mine = [w for w in live_leases(service) if w.spec.owner == principal.name]
     found = [w for w in mine if name is None or w.spec.server_name == name]
@@ -207,7 +207,7 @@ def started(
     service: Service, principal: Principal, lease_id: str, report: models.StartedReport
 ) -> Pending[models.LeaseView]:
     """The server of a granted lease runs; its processes count to the slice."""
-    authorization.started(principal)
+    authorization.notebooks.started(principal)
     found = find_lease(service, lease_id)
     if report.pid is not None:
         service.slices.bind(found, report.pid)
@@ -220,14 +220,18 @@ def end_lease(
 ) -> Pending[models.LeaseView]:
     """The server is gone, is to go, or the owner leaves the line. Ended already: nothing happens."""
     found = find_lease(service, lease_id)
-    authorization.end_lease(principal, found, report.why)
+    authorization.notebooks.end_lease(principal, found, report.why)
 
     def now() -> models.LeaseView:
         return view(service, principal, found.workload_id)
 
     if is_final(found) and found.workload_id not in service.loop.cluster.workloads:
         return Pending(probe=now)
-    text = report.text if authorization.may_word_end(principal) else _by_another(principal, found)
+    text = (
+        report.text
+        if authorization.notebooks.may_word_end(principal)
+        else _by_another(principal, found)
+    )
     action = Cancel(workload_id=found.workload_id, why=report.why, text=text)
     intent = service.ask(principal, action)
 
@@ -250,7 +254,7 @@ def keep(
 ) -> Pending[models.LeaseView]:
     """*Keep 30 min*."""
     found = find_lease(service, lease_id)
-    authorization.keep(principal, found)
+    authorization.notebooks.keep(principal, found)
     action = Keep(workload_id=found.workload_id, for_ms=request.minutes * 60_000)
     intent = service.ask(principal, action)
     return decision(service, intent, lambda _: view(service, principal, found.workload_id))
@@ -265,7 +269,7 @@ def resize(
     which knows what nobody else was promised. Should the agent be away then, it hears of it later.
     """
     found = find_lease(service, lease_id)
-    authorization.resize(principal, found)
+    authorization.notebooks.resize(principal, found)
     held = slice_of(found, service.loop.cluster)
     if held is None:
         message = f"This notebook is {state_words(found.state)}: it holds no GPU whose memory could be changed."
@@ -300,7 +304,7 @@ def report_kept_kernels(
 ) -> Pending[models.LeaseView]:
     """What its server keeps of its kernels; a later server of the same user may correct it."""
     found = find_lease(service, lease_id)
-    authorization.report_kept_kernels(principal, found)
+    authorization.notebooks.report_kept_kernels(principal, found)
     kept = None
     if report.until_ms is not None and (report.kernels or report.variables):
         kept = KeptKernels(**report.model_dump() | {"until_ms": report.until_ms})
@@ -313,7 +317,7 @@ def report_kept_kernels(
 def drop(service: Service, principal: Principal, lease_id: str) -> Pending[models.LeaseView]:
     """*Drop to CPU*: the server restarts without its device, and keeps of its kernels what it can."""
     found = find_lease(service, lease_id)
-    authorization.drop(principal, found)
+    authorization.notebooks.drop(principal, found)
     if found.state not in (State.ACTIVE, State.WARNED):
         message = (
             f"This notebook is {state_words(found.state)}: only a running notebook drops its GPU."

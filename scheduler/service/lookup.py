@@ -77,10 +77,10 @@ def find_job(service: Service, principal: Principal, ref: str) -> Workload:
     UnknownWorkload, BadRequest, Forbidden
         When there is none, several teams have one of that name, or the caller may not look.
     """
-    authorization.read(principal)
+    authorization.sight.read(principal)
     if is_id(ref):
         found = workload_of(service, ref)
-        if not authorization.is_job(found):
+        if not authorization.sight.is_job(found):
             raise UnknownWorkload
         return found
     team, _, name = ref.rpartition("/")
@@ -93,7 +93,9 @@ def find_job(service: Service, principal: Principal, ref: str) -> Workload:
     waiting = tuple(_waiting(service, where))
     stored = service.store.workloads(where, limit=100).items
     known = {found.workload_id: found for found in (*waiting, *stored)}
-    seen = [w for w in known.values() if authorization.sees(principal, w.spec.team, w.spec.owner)]
+    seen = [
+        w for w in known.values() if authorization.sight.sees(principal, w.spec.team, w.spec.owner)
+    ]
     if len(seen) > 1:
         options = ", ".join(f"{found.spec.team}/{found.spec.name}" for found in seen)
         message = f"Several jobs are called {name}: write one of {options}."
@@ -131,7 +133,7 @@ def find_lease(service: Service, lease_id: str) -> Workload:
         When there is none.
     """
     found = workload_of(service, lease_id)
-    if authorization.is_job(found):
+    if authorization.sight.is_job(found):
         raise UnknownWorkload
     return found
 

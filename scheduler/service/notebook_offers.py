@@ -26,7 +26,7 @@ def offers(
 ) -> models.OfferList:
     """What the user may open, per team and pool, with the ticket and last end of this server."""
     name = UserName(user if user is not None else principal.name)
-    authorization.offers(principal, name)
+    authorization.notebooks.offers(principal, name)
     cluster = service.loop.cluster
     ticket = _ticket(service, name, server_name)
     ended, now_ms = last_end(service, name, server_name), service.now_ms()

@@ -20,10 +20,10 @@ def park(
 ) -> Pending[models.LeaseView]:
     """Ask its server to move its GPU memory to the host."""
     found = find_lease(service, lease_id)
-    authorization.park(principal, found)
+    authorization.notebooks.park(principal, found)
     if found.state not in (State.PARKING, State.PARKED):
         _check_can(service, found)
-    by_another = authorization.may_word_end(principal)
+    by_another = authorization.notebooks.may_word_end(principal)
     text = request.text if by_another else f"parked by {principal.name}"
     intent = service.ask(principal, Park(workload_id=found.workload_id, text=text))
     return decision(service, intent, lambda _: view(service, principal, found.workload_id))
@@ -53,7 +53,7 @@ def report_parked(
 ) -> Pending[models.LeaseView]:
     """Its server says what came of it; the node is asked at once, so that the GPU is soon free."""
     found = find_lease(service, lease_id)
-    authorization.report_parked(principal, found)
+    authorization.notebooks.report_parked(principal, found)
     because = f"its server says: {report.because}" if report.because else ""
     action = NoteParked(workload_id=found.workload_id, because=because, host_mib=report.host_mib)
     intent = service.ask(principal, action)
@@ -70,7 +70,7 @@ def unpark(
 ) -> Pending[models.LeaseView]:
     """Have its GPU back when its turn comes. Where it has it, its slice is open when this is answered."""
     found = find_lease(service, lease_id)
-    authorization.unpark(principal, found)
+    authorization.notebooks.unpark(principal, found)
     intent = service.ask(principal, Unpark(workload_id=found.workload_id, waits=request.waits))
 
     def answer() -> models.LeaseView:

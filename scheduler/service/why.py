@@ -36,14 +36,14 @@ _PATIENCE_S = 8.0
 def why_job(service: Service, principal: Principal, ref: str) -> Pending[models.Why]:
     """Why a job is where it is."""
     found = find_job(service, principal, ref)
-    authorization.why(principal, found)
+    authorization.jobs.why(principal, found)
     return _why(service, principal, found)
 
 
 def why_lease(service: Service, principal: Principal, lease_id: str) -> Pending[models.Why]:
     """Why a notebook's ticket waits."""
     found = find_lease(service, lease_id)
-    authorization.why_lease(principal, found)
+    authorization.notebooks.why_lease(principal, found)
     return _why(service, principal, found)
 
 

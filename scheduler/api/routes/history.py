@@ -88,6 +88,6 @@ async def calibration(
 @unversioned.get("/metrics", response_class=Response)
 async def metrics(request: Request, caller: AnyCaller) -> Response:
     """Numbers for Prometheus (text)."""
-    authorization.metrics(caller.principal)
+    authorization.cluster.metrics(caller.principal)
     text = await run_in_threadpool(generate_latest, request.app.state.metrics)
     return Response(text, media_type=CONTENT_TYPE_LATEST)

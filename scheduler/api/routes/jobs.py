@@ -219,7 +219,7 @@ async def put_snapshot(
     sha256: models.Sha256, request: Request, caller: AnyCaller
 ) -> models.SnapshotView:
     """Upload a snapshot; its bytes must have the hash that they are stored under."""
-    authorization.put_snapshot(caller.principal)
+    authorization.jobs.put_snapshot(caller.principal)
     size_bytes = await _receive(request, caller, sha256)
     return models.SnapshotView(sha256=sha256, size_bytes=size_bytes)
 

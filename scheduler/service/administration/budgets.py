@@ -29,8 +29,8 @@ State = Literal["none", "ok", "near", "full"]
 
 def budgets(service: Service, principal: Principal) -> models.BudgetList:
     """Of the caller's own teams, or of all for admins; the most used first."""
-    authorization.budgets(principal)
-    seen = authorization.report_teams(principal)
+    authorization.history.budgets(principal)
+    seen = authorization.history.report_teams(principal)
     found = [one for one in states(service, seen) if seen is None or one.team in seen]
     ordered = sorted(found, key=lambda one: (-(one.percent or -1), one.team))
     return models.BudgetList(budgets=ordered, now_ms=service.now_ms())
@@ -40,7 +40,7 @@ def set_budget(
     service: Service, principal: Principal, team: str, change: models.BudgetChange
 ) -> Pending[models.BudgetView]:
     """Give a team a budget, or take it away."""
-    authorization.set_budget(principal)
+    authorization.cluster.set_budget(principal)
     name = TeamName(team)
     found = service.loop.cluster.teams.get(name)
     if found is None:

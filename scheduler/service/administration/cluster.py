@@ -12,7 +12,7 @@ from gpucommons.scheduler.service.views.cluster import node_views, pool_views, t
 
 def whoami(service: Service, principal: Principal) -> models.WhoAmI:
     """The caller, as the scheduler sees it."""
-    authorization.whoami(principal)
+    authorization.cluster.whoami(principal)
     return models.WhoAmI(
         environments=service.environments.kind,
         name=principal.name,
@@ -25,25 +25,25 @@ def whoami(service: Service, principal: Principal) -> models.WhoAmI:
 
 def pools(service: Service, principal: Principal) -> models.PoolList:
     """All pools with live numbers."""
-    authorization.pools(principal)
+    authorization.cluster.pools(principal)
     return models.PoolList(pools=pool_views(service.loop.cluster), now_ms=service.now_ms())
 
 
 def growth(service: Service, principal: Principal) -> models.GrowthList:
     """What becomes of the nodes that are asked for."""
-    authorization.growth(principal)
+    authorization.cluster.growth(principal)
     views = growth_views(service.loop.cluster, service.nodes_asked(), service.nodes_refused())
     return models.GrowthList(pools=views, now_ms=service.now_ms())
 
 
 def nodes(service: Service, principal: Principal) -> models.NodeList:
     """The capacity map."""
-    authorization.nodes(principal)
+    authorization.cluster.nodes(principal)
     views = node_views(principal, service.loop.cluster)
     return models.NodeList(nodes=views, now_ms=service.now_ms())
 
 
 def teams(service: Service, principal: Principal) -> models.TeamList:
     """All teams; details only of the caller's own."""
-    authorization.teams(principal)
+    authorization.cluster.teams(principal)
     return models.TeamList(teams=team_views(principal, service.loop.cluster))

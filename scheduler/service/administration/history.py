@@ -53,11 +53,11 @@ def events(service: Service, principal: Principal, where: EventFilter) -> Pendin
 
 
 def _job_of(service: Service, principal: Principal, where: EventFilter) -> WorkloadId | None:
-    authorization.events(principal)
+    authorization.history.events(principal)
     if where.job is None:
         return None
     found = find_job(service, principal, where.job)
-    authorization.job(principal, found)
+    authorization.jobs.job(principal, found)
     return found.workload_id
 
 
@@ -65,7 +65,7 @@ def _events(
     service: Service, principal: Principal, where: EventFilter, job_id: WorkloadId | None
 ) -> models.EventList:
     """One page, looked for among a bounded number of events; ``last`` says how far it came."""
-    sight, end = authorization.event_sight(principal), service.store.last_event_number()
+    sight, end = authorization.history.event_sight(principal), service.store.last_event_number()
     if sight is not None and job_id is None and end - where.after > _SEARCHED:
         # Old ones are dropped: the search begins with the first that there still is.
         first = service.store.events(after=where.after, kinds=where.kinds, limit=1)
@@ -84,7 +84,7 @@ def _events(
 def newest_events(service: Service, principal: Principal, where: EventFilter) -> models.EventList:
     """The last events that the caller may see, among the newest that there are; at once."""
     job_id = _job_of(service, principal, where)
-    sight, end = authorization.event_sight(principal), service.store.last_event_number()
+    sight, end = authorization.history.event_sight(principal), service.store.last_event_number()
     everything = sight is None or job_id is not None
     after = where.after if everything else max(where.after, end - _SEARCHED)
     page = service.store.events(

@@ -41,7 +41,7 @@ def replay(
     service: Service, principal: Principal, request: models.ReplayRequest
 ) -> models.ReplayView:
     """Play the last days twice: as quotas and GPUs are, and with the changes."""
-    authorization.replay(principal)
+    authorization.cluster.replay(principal)
     cluster = service.loop.cluster
     changes = models.QuotaChanges.model_construct(changes=request.changes)
     quotas = planned_quotas(changes, cluster)

@@ -23,7 +23,7 @@ from gpucommons.scheduler.service.views.cluster import node_view, team_views
 
 def get_config(service: Service, principal: Principal) -> models.ConfigModel:
     """The configuration in force."""
-    authorization.get_config(principal)
+    authorization.cluster.get_config(principal)
     return config_model(service.loop.cluster)
 
 
@@ -31,7 +31,7 @@ def put_config(
     service: Service, principal: Principal, config: models.ConfigModel
 ) -> Pending[models.TeamList]:
     """Apply pools, teams and policy in one step: all or none."""
-    authorization.put_config(principal)
+    authorization.cluster.put_config(principal)
     cluster = service.loop.cluster
     action = _planned(service, principal, config, cluster)
 
@@ -51,7 +51,7 @@ def check_config(
     service: Service, principal: Principal, config: models.ConfigModel
 ) -> models.ConfigChanges:
     """What a configuration would change, in the words of the audit; nothing is saved."""
-    authorization.check_config(principal)
+    authorization.cluster.check_config(principal)
     cluster = service.loop.cluster
     action = _planned(service, principal, config, cluster)
     told, verdict = told_if(cluster, action, service.now_ms())
@@ -103,7 +103,7 @@ def set_quotas(
     service: Service, principal: Principal, changes: models.QuotaChanges
 ) -> Pending[models.LayoutView]:
     """Save several quotas together, or only say whether they can be laid out."""
-    authorization.set_quotas(principal)
+    authorization.cluster.set_quotas(principal)
     cluster = service.loop.cluster
     action = SetQuotas(quotas=planned_quotas(changes, cluster))
     pools = sorted({pool for _, pool in action.quotas})
@@ -170,7 +170,7 @@ def set_node_state(
     service: Service, principal: Principal, node: str, request: models.NodeStateRequest
 ) -> Pending[models.NodeView]:
     """Cordon, uncordon or fence a node."""
-    authorization.set_node_state(principal)
+    authorization.cluster.set_node_state(principal)
     node_id = _known(service, node)
     action = SetNodeState(node_id=node_id, state=NodeState(request.state), text=request.reason)
     return _decided(service, principal, action)
@@ -180,7 +180,7 @@ def notice_node(
     service: Service, principal: Principal, node: str, request: models.NodeNoticeRequest
 ) -> Pending[models.NodeView]:
     """A node's cloud takes it back: what runs there is saved and goes on elsewhere."""
-    authorization.notice_node(principal)
+    authorization.cluster.notice_node(principal)
     leaves_ms = Millis(service.now_ms() + request.in_s * 1000)
     action = NoticeNode(node_id=_known(service, node), leaves_ms=leaves_ms)
     return _decided(service, principal, action)

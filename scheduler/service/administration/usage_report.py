@@ -36,7 +36,7 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
     Of days that are long over it begins and ends with a quarter of an hour: so long is a row of what was
     lent by then, and all columns are to be of one span. ``drawn``: with days and weeks.
     """
-    authorization.report(principal)
+    authorization.history.report(principal)
     if not 0 <= from_ms < to_ms or to_ms - from_ms > _LONGEST_REPORT_DAYS * _DAY_MS:
         message = (
             f"from_ms {from_ms} and to_ms {to_ms} are no span: to_ms must be later, by at most"
@@ -45,7 +45,7 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
         raise BadRequest(message)
     service = service.told_of(sample=sample)
     from_ms, to_ms = in_whole_rows(from_ms=from_ms, to_ms=to_ms, now_ms=service.now_ms())
-    teams = authorization.report_teams(principal)
+    teams = authorization.history.report_teams(principal)
     past = over_time.daily(service, from_ms, to_ms, teams) if drawn else None
     priced = priced_sums(service, Millis(from_ms), Millis(to_ms), teams, past=past)
     currency = costs.currency_of(_priced(service).values())

@@ -46,8 +46,8 @@ class Asked:
 
 def utilisation(service: Service, principal: Principal, asked: Asked) -> Utilisation:
     """GPUs that were allocated and used over the last days."""
-    authorization.utilisation(principal)
-    mine = authorization.utilisation_teams(principal)
+    authorization.history.utilisation(principal)
+    mine = authorization.history.utilisation_teams(principal)
     service = service.told_of(sample=asked.sample)
     cluster = service.loop.cluster
     steps = _steps(asked.days, service.now_ms())
@@ -139,7 +139,7 @@ def _marks(service: Service, principal: Principal, steps: Steps) -> list[UseMark
     found = service.store.events(
         after=0,
         kinds=frozenset(CHANGE_KINDS),
-        sight=authorization.event_sight(principal),
+        sight=authorization.history.event_sight(principal),
         limit=_MARKS,
         newest=True,
     )

@@ -37,7 +37,7 @@ def advise(
     service: Service, principal: Principal, request: models.AdviceRequest
 ) -> models.AdviceView | Pending[models.AdviceView]:
     """Plans for this training on the caller's pools, with the waits that the queue's forecast gives."""
-    authorization.advise(principal)
+    authorization.jobs.advise(principal)
     now_ms = service.now_ms()
     if request.deadline_ms is not None and request.deadline_ms <= now_ms:
         raise Misconfigured("The deadline is over already. Name a time that is to come.")

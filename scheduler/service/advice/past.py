@@ -29,7 +29,7 @@ _SHORTEST_MS = 5 * _MINUTE_MS
 def job_plan(service: Service, principal: Principal, ref: str) -> models.PlanRecord:
     """What was said of a job before it was submitted, beside what came."""
     found = find_job(service, principal, ref)
-    authorization.job_plan(principal, found)
+    authorization.jobs.job_plan(principal, found)
     if found.spec.plan is None:
         return models.PlanRecord(text="It was submitted without a plan.")
     run = service.store.plans.run(found.workload_id) or _as_it_is(service, found)
@@ -81,7 +81,7 @@ def calibration(
     service: Service, principal: Principal, *, days: int, sample: bool = False
 ) -> models.CalibrationView:
     """How often ranges were right, of clocks and of plans: the same for everybody, and without names."""
-    authorization.calibration(principal)
+    authorization.history.calibration(principal)
     service = service.told_of(sample=sample)
     now_ms = service.now_ms()
     since_ms = Millis(now_ms - days * _DAY_MS)

@@ -43,7 +43,7 @@ def seen_of(
     notes = []
     for ref in network.like if isinstance(network, models.UnknownModel) else ():
         found = find_job(service, principal, ref)
-        authorization.curve(principal, found)
+        authorization.jobs.curve(principal, found)
         points = best_points(service, found)
         why = other_unit(points)
         told = [] if why else list(_points(service.loop.cluster, found, points, real))

@@ -43,7 +43,7 @@ class _Waiting:
 
 def waiting_together(service: Service, principal: Principal) -> models.TogetherView:
     """The sizes with which the caller's own waiting jobs are done soonest, all of them together."""
-    authorization.waiting_together(principal)
+    authorization.jobs.waiting_together(principal)
     mine = sorted(
         (
             one

@@ -25,7 +25,7 @@ def files_of(service: Service, workload: Workload, attempt: Attempt) -> JobFiles
 
 def attempt_inputs(service: Service, principal: Principal) -> models.AttemptInputs:
     """What the attempt needs before its command runs."""
-    who = speaker(service, authorization.attempt_inputs(principal))
+    who = speaker(service, authorization.attempts.attempt_inputs(principal))
     files = files_of(service, *who)
     return models.AttemptInputs(
         snapshot=_snapshot(service, who.workload),
@@ -63,7 +63,7 @@ def attempt_snapshot(service: Service, principal: Principal) -> Iterator[bytes]:
     NotFound
         When the job has none.
     """
-    attempt_id = authorization.attempt_snapshot(principal)
+    attempt_id = authorization.attempts.attempt_snapshot(principal)
     sha256 = speaker(service, attempt_id).workload.spec.snapshot
     if sha256 is None:
         raise NotFound("This job has no files of its own.")
@@ -74,7 +74,7 @@ def attempt_uploads(
     service: Service, principal: Principal, request: models.UploadRequest
 ) -> models.UploadList:
     """Links with which the attempt hands files over, all below its own folder."""
-    who = speaker(service, authorization.attempt_uploads(principal))
+    who = speaker(service, authorization.attempts.attempt_uploads(principal))
     files = files_of(service, *who)
     if files is None:
         raise Misconfigured(
@@ -88,7 +88,7 @@ def report_kept(
     service: Service, principal: Principal, report: models.KeptReport
 ) -> models.AttemptOrders:
     """At its end an attempt tells what it has handed over of its working folder."""
-    who = speaker(service, authorization.report_kept(principal))
+    who = speaker(service, authorization.attempts.report_kept(principal))
     files = files_of(service, *who)
     if files is None:
         raise Misconfigured("The working folder of this job is handed over by its machine.")

@@ -30,7 +30,7 @@ def report_progress(
     service: Service, principal: Principal, report: models.ProgressReport
 ) -> models.AttemptOrders:
     """Take a progress report; the answer says when the attempt will be stopped."""
-    workload, attempt = speaker(service, authorization.report_progress(principal))
+    workload, attempt = speaker(service, authorization.attempts.report_progress(principal))
     attempt_id = attempt.attempt_id
     progress = Progress(
         step=report.step,
@@ -50,7 +50,7 @@ def report_trainer_status(
     service: Service, principal: Principal, report: models.TrainerStatusReport
 ) -> models.AttemptOrders:
     """Take what a trainer posts by itself, in the words of its own protocol."""
-    workload, attempt = speaker(service, authorization.report_trainer_status(principal))
+    workload, attempt = speaker(service, authorization.attempts.report_trainer_status(principal))
     attempt_id = attempt.attempt_id
     status = report.trainerStatus
     metrics = {one.name: one.value for one in status.metrics}
@@ -64,7 +64,7 @@ def report_curve(
     service: Service, principal: Principal, report: models.CurveReport
 ) -> models.AttemptOrders:
     """Take points that were read from files where the attempt runs."""
-    workload, attempt = speaker(service, authorization.report_curve(principal))
+    workload, attempt = speaker(service, authorization.attempts.report_curve(principal))
     attempt_id = attempt.attempt_id
     points = [
         Point(counter=Counter(unit=Unit.STEP, step=one.step), metrics=one.metrics)
@@ -112,7 +112,7 @@ def report_checkpoint(
     service: Service, principal: Principal, report: models.CheckpointReport
 ) -> Pending[models.AttemptOrders]:
     """Take a checkpoint's receipt; acknowledged once a cycle has committed it."""
-    workload, attempt = speaker(service, authorization.report_checkpoint(principal))
+    workload, attempt = speaker(service, authorization.attempts.report_checkpoint(principal))
     attempt_id = attempt.attempt_id
     checkpoint = Checkpoint(
         attempt_id=attempt_id,
@@ -146,7 +146,7 @@ def report_checkpoint(
 
 def report_finished(service: Service, principal: Principal) -> Pending[models.AttemptOrders]:
     """Take the word of an attempt that its work is done; acknowledged once a cycle has committed it."""
-    workload, attempt = speaker(service, authorization.report_finished(principal))
+    workload, attempt = speaker(service, authorization.attempts.report_finished(principal))
     attempt_id = attempt.attempt_id
     service.loop.observe(AttemptFinished(attempt_id=attempt_id))
 
@@ -167,12 +167,14 @@ def report_finished(service: Service, principal: Principal) -> Pending[models.At
 
 def attempt_orders(service: Service, principal: Principal) -> models.AttemptOrders:
     """Whether the attempt is to stop."""
-    return _orders(speaker(service, authorization.attempt_orders(principal)).workload)
+    return _orders(speaker(service, authorization.attempts.attempt_orders(principal)).workload)
 
 
 def workers_of(service: Service, principal: Principal) -> int:
     """How many workers the caller's attempt has."""
-    return len(speaker(service, authorization.attempt_orders(principal)).attempt.placements)
+    return len(
+        speaker(service, authorization.attempts.attempt_orders(principal)).attempt.placements
+    )
 
 
 def _files(service: Service, workload: Workload) -> JobFiles | None:

@@ -35,7 +35,7 @@ _MAX_READ_BYTES, _MAX_MEMBERS = 256 << 20, 10_000
 
 def environments(service: Service, principal: Principal) -> models.EnvironmentList:
     """What the caller's jobs may run with."""
-    authorization.environments(principal)
+    authorization.jobs.environments(principal)
     found = service.environments.listed(principal.name)
     return models.EnvironmentList(
         kind=service.environments.kind,

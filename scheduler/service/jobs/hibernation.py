@@ -21,7 +21,7 @@ def report_tree(
     service: Service, principal: Principal, report: models.TreeReport
 ) -> Pending[models.AttemptOrders]:
     """Take how an attempt runs; acknowledged once that is on record, for only then it counts as woken."""
-    attempt_id = authorization.report_tree(principal)
+    attempt_id = authorization.attempts.report_tree(principal)
     _of_its_own(service, attempt_id)
     known = Hibernation(
         hindrance=said(report.hindrance),
@@ -48,7 +48,7 @@ def report_tree(
 
 def attempt_saving(service: Service, principal: Principal) -> models.SavingView:
     """Whether a pod that was told to end saves its processes first, whoever ends it."""
-    attempt_id = authorization.attempt_saving(principal)
+    attempt_id = authorization.attempts.attempt_saving(principal)
     workload, cluster = _of_its_own(service, attempt_id), service.loop.cluster
     attempt = workload.current
     if attempt is None:

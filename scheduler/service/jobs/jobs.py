@@ -84,7 +84,7 @@ def submit(
     service: Service, principal: Principal, request: models.JobRequest, *, key: str | None
 ) -> models.JobView:
     """Store a job; it is durable when this returns."""
-    authorization.submit(principal, request.user)
+    authorization.jobs.submit(principal, request.user)
     check_labels(principal, request)
     read = script_reader(service, request)
     view = submitted(
@@ -105,7 +105,7 @@ def check_labels(principal: Principal, request: models.JobRequest) -> None:
     Misconfigured
         With what to leave out.
     """
-    if authorization.is_person(principal) and OBJECT_LABEL in request.labels:
+    if authorization.sight.is_person(principal) and OBJECT_LABEL in request.labels:
         message = f"labels: {OBJECT_LABEL} is set by the operator alone. Leave it out."
         raise Misconfigured(message)
 
@@ -187,7 +187,7 @@ def checked_spec(
         pending=_waiting(service, principal, request, resumed) if part_of is None else 0,
     )
     if request.parent is not None:
-        authorization.job(principal, workload_of(service, request.parent))
+        authorization.jobs.job(principal, workload_of(service, request.parent))
     spec = job_spec(request, principal, service.loop.cluster, found)
     for name in spec.secrets.values():
         if (why := service.why_no_secret(spec.owner, name)) is not None:
@@ -236,7 +236,7 @@ def _neighbours(
     """The jobs near which it would rather run; those that are over are nowhere."""
     found = [find_job(service, principal, ref) for ref in refs]
     for workload in found:
-        authorization.job(principal, workload)
+        authorization.jobs.job(principal, workload)
     return tuple(dict.fromkeys(w.workload_id for w in found if not is_final(w)))
 
 
@@ -245,7 +245,7 @@ def _resumed(service: Service, principal: Principal, request: models.JobRequest)
     if request.resume_from is None:
         return None
     found = find_job(service, principal, request.resume_from)
-    authorization.resume_from(principal, found, request.user)
+    authorization.jobs.resume_from(principal, found, request.user)
     return found
 
 
@@ -255,7 +255,7 @@ def _saved(service: Service, workload_id: WorkloadId | None) -> Checkpoint | Non
 
 def _dependency(service: Service, principal: Principal, ref: str, field: str) -> Workload:
     found = find_job(service, principal, ref)
-    authorization.job(principal, found)
+    authorization.jobs.job(principal, found)
     has_succeeded = found.state is State.SUCCEEDED
     if is_final(found) and field != "after_any" and has_succeeded is (field == "after_failed"):
         message = (
@@ -269,7 +269,7 @@ def jobs(
     service: Service, principal: Principal, where: JobFilter, *, cursor: str | None
 ) -> models.JobList:
     """A page of jobs, newest first. Without a team: the caller's own teams'; admins see all."""
-    authorization.jobs(principal)
+    authorization.jobs.jobs(principal)
     restricted = _restrict(where, principal)
     if restricted is None:
         return models.JobList(jobs=[])
@@ -328,7 +328,7 @@ def _restrict(where: JobFilter, principal: Principal) -> WorkloadFilter | None:
 def job(service: Service, principal: Principal, ref: str) -> models.JobView:
     """One job."""
     found = find_job(service, principal, ref)
-    authorization.job(principal, found)
+    authorization.jobs.job(principal, found)
     view, results = view_of(service, principal, found), results_view(service, principal, found)
     warned = [*view.warnings, *of_workers(service, view)]
     return view.model_copy(update={"results": results, "warnings": warned})
@@ -337,21 +337,21 @@ def job(service: Service, principal: Principal, ref: str) -> models.JobView:
 def cancel(service: Service, principal: Principal, ref: str) -> Pending[models.JobView]:
     """Cancel a job."""
     found = find_job(service, principal, ref)
-    authorization.cancel(principal, found)
+    authorization.jobs.cancel(principal, found)
     return steered(service, principal, found, Cancel(workload_id=found.workload_id))
 
 
 def pause(service: Service, principal: Principal, ref: str) -> Pending[models.JobView]:
     """Stop a job with a checkpoint and keep it paused."""
     found = find_job(service, principal, ref)
-    authorization.pause(principal, found)
+    authorization.jobs.pause(principal, found)
     return steered(service, principal, found, Pause(workload_id=found.workload_id))
 
 
 def resume(service: Service, principal: Principal, ref: str) -> Pending[models.JobView]:
     """Put a paused job back in line."""
     found = find_job(service, principal, ref)
-    authorization.resume(principal, found)
+    authorization.jobs.resume(principal, found)
     return steered(service, principal, found, Resume(workload_id=found.workload_id))
 
 
@@ -360,7 +360,7 @@ def resize(
 ) -> Pending[models.JobView]:
     """Another size for a job that waits: the same job goes on with it, from its last checkpoint."""
     found = find_job(service, principal, ref)
-    authorization.resize_job(principal, found)
+    authorization.jobs.resize_job(principal, found)
     check_resizable(found)
     spec = resized_spec(found, size, service.loop.cluster)
     _able(service, spec, chosen=True)

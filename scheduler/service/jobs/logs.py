@@ -43,7 +43,7 @@ def log(
 ) -> Pending[models.LogView]:
     """Lines of one worker's log; waits for new ones, also for the first attempt."""
     found = find_job(service, principal, ref)
-    authorization.log(principal, found)
+    authorization.jobs.log(principal, found)
     attempt = _attempt_of(found, where.attempt)
 
     def read() -> models.LogView:
@@ -91,7 +91,7 @@ def curve(
 ) -> models.Curve:
     """A job's metric curve, from the source that is asked for or else the best one."""
     found = find_job(service, principal, ref)
-    authorization.curve(principal, found)
+    authorization.jobs.curve(principal, found)
     known = service.store.curve_sources(found.workload_id)
     chosen = source or best_source(known)
     points = service.store.points(found.workload_id, source=chosen)
@@ -125,7 +125,7 @@ def _began_at(job: Workload) -> int | None:
 def job_use(service: Service, principal: Principal, ref: str) -> models.JobUse:
     """What a job used of the GPUs that it asked for, from the minutes of the ledger."""
     found = find_job(service, principal, ref)
-    authorization.job_use(principal, found)
+    authorization.jobs.job_use(principal, found)
     rows = service.store.ledger(
         from_ms=Millis(found.submitted_ms - _MINUTE_MS),
         to_ms=Millis(service.now_ms() + _MINUTE_MS),

@@ -25,14 +25,14 @@ _LINES = {
 
 def profiles(service: Service, principal: Principal) -> models.ProfileList:
     """Those of the caller's teams; of all for admins."""
-    authorization.profiles(principal)
+    authorization.profiles.profiles(principal)
     found = service.store.profiles.all(None if principal.admin else principal.sees)
     return models.ProfileList(profiles=[_view(principal, one) for one in found])
 
 
 def profile(service: Service, principal: Principal, team: str, name: str) -> models.ProfileView:
     """One profile."""
-    authorization.profile(principal, team, name)
+    authorization.profiles.profile(principal, team, name)
     return _view(principal, _find(service, team, name))
 
 
@@ -40,7 +40,7 @@ def put_profile(
     service: Service, principal: Principal, team: str, name: str, request: models.ProfileRequest
 ) -> models.ProfileView:
     """Publish one, or publish it anew; it is checked as a job of the team would be."""
-    authorization.put_profile(principal, team, name)
+    authorization.profiles.put_profile(principal, team, name)
     if TeamName(team) not in service.loop.cluster.teams:
         names = ", ".join(sorted(service.loop.cluster.teams)) or "none"
         raise UnknownTeam(f"There is no team {team!r}. Teams: {names}.")
@@ -67,7 +67,7 @@ def drop_profile(
     service: Service, principal: Principal, team: str, name: str
 ) -> models.ProfileView:
     """Remove one; jobs that were started with it stay. Answers with what it was."""
-    authorization.drop_profile(principal, team, name)
+    authorization.profiles.drop_profile(principal, team, name)
     found = _find(service, team, name)
     service.ask(principal, _note(found, "removed"))
     service.store.profiles.drop(team, name)
@@ -99,7 +99,7 @@ def _find(service: Service, team: str, name: str) -> Profile:
     for found in service.store.profiles.all([team]):
         if found.name == name:
             return found
-    raise NotFound(authorization.no_profile(team, name))
+    raise NotFound(authorization.profiles.no_profile(team, name))
 
 
 def _view(principal: Principal, found: Profile) -> models.ProfileView:
@@ -113,7 +113,7 @@ def _view(principal: Principal, found: Profile) -> models.ProfileView:
         job=said.job,
         published_by=found.published_by,
         published_ms=found.published_ms,
-        steerable=authorization.steers_profiles(principal, found.team),
+        steerable=authorization.profiles.steers_profiles(principal, found.team),
     )
 
 

@@ -46,7 +46,7 @@ def results(service: Service, principal: Principal, ref: str, only: str = "") ->
         When there is more than anybody would want in one piece.
     """
     found = find_job(service, principal, ref)
-    authorization.results(principal, found)
+    authorization.jobs.results(principal, found)
     attempt = _over(found)
     files = files_of(service, found, attempt)
     if files is not None:
@@ -93,7 +93,7 @@ def results_view(
 ) -> models.ResultsView | None:
     """Where a job's files are; None for who may not fetch them, and where there can be none."""
     try:
-        authorization.results(principal, found)
+        authorization.jobs.results(principal, found)
     except Forbidden:
         return None
     if not is_final(found):

@@ -38,7 +38,7 @@ def again(
     snapshots.check_may_run(service, principal, found)
     onward = {}
     if from_here:
-        authorization.resume_from(principal, found)
+        authorization.jobs.resume_from(principal, found)
         check_over(found)
         onward = {"resume_from": found.workload_id}
     request = own_request(principal, found).model_copy(update=onward)

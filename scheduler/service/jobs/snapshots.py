@@ -54,9 +54,9 @@ def are_usable(
         return service.snapshots.has(sha256)
     of = frozenset({UserName(request.user or principal.name), principal.name})
     claims = service.store.claims(sha256, of, team=team.name)
-    allowed = authorization.use_snapshot(claims, shared=False) or (
+    allowed = authorization.jobs.use_snapshot(claims, shared=False) or (
         are_shared(service, team)
-        and authorization.use_snapshot(claims, shared=True)
+        and authorization.jobs.use_snapshot(claims, shared=True)
         and not has_a_key(service, sha256)
     )
     # Looked for only then: how long that takes is not for strangers to measure.
@@ -70,7 +70,7 @@ def _are_of_parent(
     if request.parent is None or request.user not in (None, principal.name):
         return False
     parent = workload_of(service, request.parent)
-    authorization.job(principal, parent)
+    authorization.jobs.job(principal, parent)
     return (parent.spec.snapshot, parent.spec.team) == (
         request.snapshot,
         team.name,
@@ -85,13 +85,13 @@ def check_may_run(service: Service, principal: Principal, found: Workload) -> No
     Forbidden
         With whom to ask.
     """
-    authorization.again(principal, found)
+    authorization.jobs.again(principal, found)
     if found.spec.snapshot is not None:
         team = service.loop.cluster.teams.get(found.spec.team)
         shared = are_shared(service, team)
         is_owner = principal.name == found.spec.owner
         with_key = not is_owner and has_a_key(service, found.spec.snapshot)
-        authorization.run_files_of(principal, found, shared=shared, with_key=with_key)
+        authorization.jobs.run_files_of(principal, found, shared=shared, with_key=with_key)
 
 
 def again_hindrance(service: Service, principal: Principal, found: Workload) -> str | None:

@@ -60,7 +60,7 @@ def submit_sweep(
 
     Its job is checked as if it were submitted now, and keeps the files and the environment of now.
     """
-    authorization.submit_sweep(principal)
+    authorization.sweeps.submit_sweep(principal)
     intent = service.asked(principal, NoteSchedule, key=key, request=request)
     made = None
     if intent is None:
@@ -178,9 +178,10 @@ def sweeps(
     service: Service, principal: Principal, *, limit: int = MAX_LISTED, cursor: str | None = None
 ) -> models.SweepList:
     """A page of those that the caller may see, newest first."""
-    authorization.sweeps(principal)
+    authorization.sweeps.sweeps(principal)
     sight = Sight(
-        teams=None if principal.admin else principal.sees, owner=authorization.own_name(principal)
+        teams=None if principal.admin else principal.sees,
+        owner=authorization.schedules.own_name(principal),
     )
     before = None if cursor is None else service.store.sweeps.one(ParentId(cursor))
     if cursor is not None and before is None:
@@ -202,7 +203,7 @@ def sweep(service: Service, principal: Principal, ref: str) -> models.SweepView:
 def figures(service: Service, principal: Principal, ref: str) -> models.SweepFigures:
     """Its GPUs over time, and which parameters matter, where that can be told."""
     found = _find(service, principal, ref)
-    authorization.sweep_figures(principal, found.sweep)
+    authorization.sweeps.sweep_figures(principal, found.sweep)
     trials = service.store.sweeps.trials(found.sweep.sweep_id)
     importance, why_not = service.importances.of(found.sweep, trials)
     return models.SweepFigures(
@@ -224,7 +225,7 @@ def _gpus_in_use(service: Service, kept: Kept, trials: Sequence[Trial]) -> list[
 def stop_sweep(service: Service, principal: Principal, ref: str) -> models.SweepView:
     """End it: its jobs that are not over are cancelled, and what they told stays."""
     found = _find(service, principal, ref)
-    authorization.stop_sweep(principal, found.sweep)
+    authorization.sweeps.stop_sweep(principal, found.sweep)
     if found.standing.ended_ms is None and not found.sweep.stopped:
         stopped = replace(found.sweep, stopped=True)
         service.ask(principal, _note(stopped, "stopped"))
@@ -258,10 +259,10 @@ def add_to_budget(
 
 def _check_goes_on(service: Service, principal: Principal, found: Kept) -> None:
     if found.sweep.stopped or found.standing.ended_ms is not None:
-        authorization.revive_sweep(principal, found.sweep)
+        authorization.sweeps.revive_sweep(principal, found.sweep)
         _check_live(service, found.sweep.owner)
     else:
-        authorization.add_to_budget(principal, found.sweep)
+        authorization.sweeps.add_to_budget(principal, found.sweep)
 
 
 def _grown(service: Service, sweep: Sweep, more: models.MoreBudgetRequest) -> Budget:
@@ -377,17 +378,17 @@ def _on_record(sweep: Sweep, change: str, text: str, *, failed: int = 0) -> Note
 
 
 def _find(service: Service, principal: Principal, ref: str) -> Kept:
-    authorization.sweeps(principal)
+    authorization.sweeps.sweeps(principal)
     found = service.store.sweeps.one(ParentId(ref))
     name = ref.rpartition("/")[2]
     named = [found] if found is not None else service.store.sweeps.named(name)
     for one in named:
         if ref in (one.sweep.sweep_id, f"{one.sweep.team}/{name}", one.sweep.name) and (
-            authorization.sees(principal, one.sweep.team, one.sweep.owner)
+            authorization.sight.sees(principal, one.sweep.team, one.sweep.owner)
         ):
-            authorization.sweep(principal, one.sweep)
+            authorization.sweeps.sweep(principal, one.sweep)
             return one
-    raise NotFound(authorization.no_sweep(ref))
+    raise NotFound(authorization.sweeps.no_sweep(ref))
 
 
 def _view(
@@ -395,6 +396,6 @@ def _view(
 ) -> models.SweepView:
     trials = service.store.sweeps.trials(kept.sweep.sweep_id)
     jobs = also_ended(service, (one.job for one in trials if one.state is TrialState.LIVE))
-    steerable = authorization.steers(principal, kept.sweep.team, kept.sweep.owner)
+    steerable = authorization.sight.steers(principal, kept.sweep.team, kept.sweep.owner)
     view = sweep_view(kept, trials, jobs, in_full=in_full)
     return view.model_copy(update={"steerable": steerable})

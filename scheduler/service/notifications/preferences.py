@@ -54,7 +54,7 @@ _NO_WEBHOOKS = "This installation posts to no webhook: an admin can allow them."
 
 def notifications(service: Service, principal: Principal) -> NotificationsView:
     """What the caller is told, and what became of the newest messages."""
-    authorization.notifications(principal)
+    authorization.notifications.notifications(principal)
     return _view(service, _choice(service, principal.name))
 
 
@@ -65,7 +65,7 @@ def set_notifications(
 
     The same again, whose answer was lost, is answered again with the key that it made.
     """
-    authorization.set_notifications(principal)
+    authorization.notifications.set_notifications(principal)
     before = _choice(service, principal.name)
     is_new = request.new_key or (bool(request.url) and before.key_number == 0)
     choice = Choice(
@@ -101,7 +101,7 @@ def confirm_address(
     service: Service, principal: Principal, request: ConfirmRequest
 ) -> NotificationsView:
     """Take the code that was sent to the caller's own address: mail goes there from now on."""
-    authorization.confirm_address(principal)
+    authorization.notifications.confirm_address(principal)
     choice, now_ms = _choice(service, principal.name), service.now_ms()
     service.orders.take(principal.name, 0, now_ms=now_ms)
     if not confirming.must_confirm(service.notifications.mail, choice):
@@ -120,7 +120,7 @@ def forget_user(service: Service, principal: Principal, user: UserName) -> Forgo
 
     The number of the signing key stays, so that no earlier key signs again.
     """
-    authorization.forget_user(principal)
+    authorization.notifications.forget_user(principal)
     before = _choice(service, user)
     nothing = Choice(owner=user, key_number=before.key_number)
     service.store.notifications.choose(nothing, before=before)
@@ -130,7 +130,7 @@ def forget_user(service: Service, principal: Principal, user: UserName) -> Forgo
 
 def test_notifications(service: Service, principal: Principal) -> NotificationsView:
     """Send a message by every way that is chosen."""
-    authorization.test_notifications(principal)
+    authorization.notifications.test_notifications(principal)
     choice, now_ms = _choice(service, principal.name), service.now_ms()
     off = _off(service.notifications)
     ways = [way for way in Channel if way not in off and choice.wants(way, About.TEST)]
@@ -166,7 +166,7 @@ def test_notifications(service: Service, principal: Principal) -> NotificationsV
 
 def notifications_week(service: Service, principal: Principal) -> MessagePreview:
     """The summary of the last week that is over, as it would be sent."""
-    authorization.notifications_week(principal)
+    authorization.notifications.notifications_week(principal)
     end_ms = week.monday(service.now_ms())
     sums = week.sums(service, end_ms)
     telling = week.telling(service, principal.name, sums, end_ms)

@@ -48,7 +48,7 @@ def submit_pipeline(
     service: Service, principal: Principal, request: models.PipelineRequest, *, key: str | None
 ) -> models.PipelineView:
     """Run a pipeline: its first steps start as soon as the scheduler looks. A repeated call runs no other."""
-    authorization.submit_pipeline(principal)
+    authorization.pipelines.submit_pipeline(principal)
     intent = service.asked(principal, NoteSchedule, key=key, request=request)
     mine = service.store.pipelines.of(principal.name)
     made = None
@@ -116,9 +116,10 @@ def pipelines(
     service: Service, principal: Principal, *, limit: int = MAX_LISTED, cursor: str | None = None
 ) -> models.PipelineList:
     """A page of those that the caller may see, newest first."""
-    authorization.pipelines(principal)
+    authorization.pipelines.pipelines(principal)
     sight = Sight(
-        teams=None if principal.admin else principal.sees, owner=authorization.own_name(principal)
+        teams=None if principal.admin else principal.sees,
+        owner=authorization.schedules.own_name(principal),
     )
     before = None if cursor is None else PipelineId(cursor)
     found = service.store.pipelines.page(sight, before=before, limit=limit + 1)
@@ -140,7 +141,7 @@ def retry_pipeline(
     """Begin a step anew that did not come about, and all that need it; without one: each of those."""
     piped = _find(service, principal, owner, name)
     found = piped.pipeline
-    authorization.retry_pipeline(principal, found)
+    authorization.pipelines.retry_pipeline(principal, found)
     roots = _to_retry(piped) if ref.step is None else {_step(found, ref.step)}
     for root in roots:
         state = _stands(piped, root).state
@@ -165,7 +166,7 @@ def cancel_pipeline(
     """Cancel a step that is not over and all that need it; without one: the whole pipeline."""
     piped = _find(service, principal, owner, name)
     found = piped.pipeline
-    authorization.cancel_pipeline(principal, found)
+    authorization.pipelines.cancel_pipeline(principal, found)
     wanted = (
         frozenset(step.name for step in found.steps)
         if ref.step is None
@@ -249,9 +250,9 @@ def _note(found: Pipeline, change: str, words: str, *, failed: int = 0) -> NoteS
 
 
 def _find(service: Service, principal: Principal, owner: str, name: str) -> Piped:
-    authorization.pipelines(principal)
+    authorization.pipelines.pipelines(principal)
     for found in service.store.pipelines.of(UserName(owner)):
         if found.pipeline.name == name:
-            authorization.pipeline(principal, found.pipeline)
+            authorization.pipelines.pipeline(principal, found.pipeline)
             return found
-    raise NotFound(authorization.no_pipeline(owner, name))
+    raise NotFound(authorization.pipelines.no_pipeline(owner, name))

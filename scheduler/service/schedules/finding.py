@@ -29,9 +29,9 @@ def find(service: Service, principal: Principal, owner: str, name: str) -> Sched
     NotFound
         Where it is not.
     """
-    authorization.schedules(principal)
+    authorization.schedules.schedules(principal)
     for found in service.store.schedules.all(UserName(owner)):
         if found.schedule.name == name:
-            authorization.schedule(principal, found.schedule)
+            authorization.schedules.schedule(principal, found.schedule)
             return found
-    raise NotFound(authorization.no_schedule(owner, name))
+    raise NotFound(authorization.schedules.no_schedule(owner, name))

@@ -86,7 +86,7 @@ def promote_schedule(
     """Let a run's model be the promoted one, whatever the rule said."""
     found = find(service, principal, owner, name)
     schedule = found.schedule
-    authorization.promote_schedule(principal, schedule)
+    authorization.schedules.promote_schedule(principal, schedule)
     promote = schedule.promote
     if promote is None:
         message = (

@@ -58,7 +58,7 @@ def put_schedule(
 
     Its job is checked as if it were submitted now, and keeps the files and the environment of now.
     """
-    authorization.put_schedule(principal, owner)
+    authorization.schedules.put_schedule(principal, owner)
     now_ms = service.now_ms()
     if request.schedule is not None:
         cron_times.check(request.schedule, request.time_zone, now_ms)
@@ -171,9 +171,9 @@ def schedules(
     service: Service, principal: Principal, *, limit: int = MAX_LISTED, cursor: str | None = None
 ) -> models.ScheduleList:
     """A page of those that the caller may see."""
-    authorization.schedules(principal)
+    authorization.schedules.schedules(principal)
     teams = None if principal.admin else principal.sees
-    sight = Sight(teams=teams, owner=authorization.own_name(principal))
+    sight = Sight(teams=teams, owner=authorization.schedules.own_name(principal))
     found = service.store.schedules.page(sight, after=_behind(cursor), limit=limit + 1)
     last = found[limit - 1].schedule if len(found) > limit else None
     return models.ScheduleList(
@@ -197,7 +197,7 @@ def times_of(
     service: Service, principal: Principal, cron: str, time_zone: str
 ) -> models.ScheduleTimes:
     """The next five times that a schedule would have."""
-    authorization.schedule_times(principal)
+    authorization.schedules.schedule_times(principal)
     return models.ScheduleTimes(next_ms=list(cron_times.check(cron, time_zone, service.now_ms())))
 
 
@@ -218,7 +218,7 @@ def run_schedule(
 ) -> models.ScheduleView:
     """Start a run as soon as the scheduler looks, also of one that is suspended."""
     found = find(service, principal, owner, name)
-    authorization.run_schedule(principal, found.schedule)
+    authorization.schedules.run_schedule(principal, found.schedule)
     made = replace(found.schedule, asked_ms=next_by_hand(service.now_ms()))
     if made == found.schedule:
         return schedule_view(service, principal, found)
@@ -230,7 +230,7 @@ def suspend_schedule(
 ) -> models.ScheduleView:
     """Start no more runs; one that goes on is left alone. What others suspend, the owner cannot lift."""
     found = find(service, principal, owner, name)
-    authorization.suspend_schedule(principal, found.schedule)
+    authorization.schedules.suspend_schedule(principal, found.schedule)
     held = found.schedule.held or found.schedule.owner != principal.name
     return _changed(
         service, principal, found, replace(found.schedule, suspended=True, held=held), "suspended"
@@ -243,7 +243,7 @@ def resume_schedule(
     """Start runs again, from the next time on."""
     found = find(service, principal, owner, name)
     schedule = found.schedule
-    authorization.resume_schedule(principal, schedule)
+    authorization.schedules.resume_schedule(principal, schedule)
     resumed_ms = _resumed_ms(schedule, suspended=False, now_ms=service.now_ms())
     made = replace(schedule, suspended=False, held=False, resumed_ms=resumed_ms)
     return _changed(service, principal, found, made, "resumed")
@@ -260,7 +260,7 @@ def drop_schedule(
 ) -> models.ScheduleView:
     """Remove a schedule; its jobs stay. Answers with what it was."""
     found = find(service, principal, owner, name)
-    authorization.drop_schedule(principal, found.schedule)
+    authorization.schedules.drop_schedule(principal, found.schedule)
     service.ask(principal, note(found.schedule, "removed"))
     service.store.schedules.drop(found.schedule.schedule_id)
     return schedule_view(service, principal, found)

@@ -56,7 +56,7 @@ def post_metric(
     """Take a value of a metric; where it falls below that of a trigger, a run is due."""
     for left in reversed(range(_TRIES)):
         found = find(service, principal, owner, name)
-        authorization.post_metric(principal, found.schedule)
+        authorization.schedules.post_metric(principal, found.schedule)
         try:
             return _posted(service, principal, found, asked)
         except Conflict:

@@ -55,8 +55,8 @@ def schedule_view(
         next_ms=list(islice(coming, 5)),
         hindrance=standing.hindrance if is_trying else "",
         runs=[_run(one) for one in reversed(standing.runs[-runs:])],
-        mine=authorization.may_write_schedule(principal, found.owner),
-        steerable=authorization.steers(principal, found.team, found.owner),
+        mine=authorization.schedules.may_write_schedule(principal, found.owner),
+        steerable=authorization.sight.steers(principal, found.team, found.owner),
     )
 
 

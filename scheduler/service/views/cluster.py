@@ -195,7 +195,7 @@ def _hold_view(
 ) -> models.HoldView:
     principal, cluster = seen_by
     named = shows_names(principal, workload, cluster)
-    in_full = authorization.sees(principal, workload.spec.team, workload.spec.owner)
+    in_full = authorization.sight.sees(principal, workload.spec.team, workload.spec.owner)
     return models.HoldView(
         workload_id=workload.workload_id if in_full else None,
         name=workload.spec.name if named else None,

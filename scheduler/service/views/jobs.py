@@ -68,7 +68,7 @@ def job_view(
 ) -> models.JobView:
     """A job as this caller sees it."""
     spec = workload.spec
-    in_full = authorization.sees(principal, spec.team, spec.owner)
+    in_full = authorization.sight.sees(principal, spec.team, spec.owner)
     named = in_full or shows_names(principal, workload, cluster)
     pool = _last_pool(workload, cluster)
     attempts = workload.attempts if in_full else ()

@@ -47,7 +47,7 @@ def lease_view(
     """A lease as this caller sees it."""
     spec = workload.spec
     role = spec.roles[0]
-    in_full = authorization.sees_lease(principal, workload)
+    in_full = authorization.sight.sees_lease(principal, workload)
     named = in_full or shows_names(principal, workload, cluster)
     return models.LeaseView(
         id=workload.workload_id,
@@ -60,7 +60,7 @@ def lease_view(
         gpu_kind=role.gpu_kind,
         environment=spec.environment if in_full else "",
         other_options={name: list(values) for name, values in spec.other_options.items()}
-        if authorization.sees_options(principal, workload)
+        if authorization.sight.sees_options(principal, workload)
         else {},
         requested_ms=workload.submitted_ms,
         since_ms=workload.since_ms,
@@ -79,7 +79,7 @@ def lease_view(
         job_offer_after_s=_job_offer_after_s(workload, cluster),
         ended_text=workload.ended_text if in_full else None,
         kept=kept_view(workload.kept, cluster.now_ms)
-        if authorization.sees_options(principal, workload)
+        if authorization.sight.sees_options(principal, workload)
         else None,
     )
 

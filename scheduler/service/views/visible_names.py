@@ -22,7 +22,7 @@ _holders = OfNewestCluster(_by_attempt)
 def shows_names(principal: Principal, workload: Workload, cluster: Cluster) -> bool:
     """Whether the caller gets to see whose it is: own teams, admins, and where policy says so."""
     spec = workload.spec
-    if authorization.sees(principal, spec.team, spec.owner):
+    if authorization.sight.sees(principal, spec.team, spec.owner):
         return True
     team = cluster.teams.get(spec.team)
     return cluster.policy.show_names or (team is not None and team.policy.show_names)
