@@ -5,8 +5,13 @@ from __future__ import annotations
 from gpucommons.scheduler.errors import Forbidden, NotFound
 from gpucommons.scheduler.pipelines.pipeline import Pipeline
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.service.authorization.schedules import own_name
-from gpucommons.scheduler.service.authorization.sight import may_submit, read, sees, steers
+from gpucommons.scheduler.service.authorization.sight import (
+    may_submit,
+    own_name,
+    read,
+    sees,
+    steers,
+)
 
 
 def submit_pipeline(principal: Principal) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.core.model.types import UserName
 from gpucommons.scheduler.errors import Forbidden, NotFound
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.schedules.schedule import Schedule
 from gpucommons.scheduler.service.authorization.sight import (
-    is_person,
     may_submit,
+    own_name,
     read,
     sees,
     steers,
@@ -26,11 +25,6 @@ def put_schedule(principal: Principal, owner: str) -> None:
 def may_write_schedule(principal: Principal, owner: str) -> bool:
     """Whether somebody writes, and starts, schedules of this owner."""
     return owner == own_name(principal)
-
-
-def own_name(principal: Principal) -> UserName | None:
-    """Whose own things somebody's are; None for services."""
-    return principal.name if is_person(principal) else None
 
 
 def schedules(principal: Principal) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.core.model.types import Kind, TeamName, Workload
+from gpucommons.scheduler.core.model.types import Kind, TeamName, UserName, Workload
 from gpucommons.scheduler.errors import Forbidden, UnknownWorkload
-from gpucommons.scheduler.principal import Principal, PrincipalKind
+from gpucommons.scheduler.principal import Principal, PrincipalKind, Sight
 
 _PEOPLE = (PrincipalKind.USER, PrincipalKind.LOCAL)
 
@@ -12,6 +12,16 @@ _PEOPLE = (PrincipalKind.USER, PrincipalKind.LOCAL)
 def is_person(principal: Principal) -> bool:
     """A user with a token, or a process of this machine."""
     return principal.kind in _PEOPLE
+
+
+def own_name(principal: Principal) -> UserName | None:
+    """Whose own things somebody's are; None for services."""
+    return principal.name if is_person(principal) else None
+
+
+def of(principal: Principal) -> Sight:
+    """Whose schedules, pipelines and sweeps somebody sees."""
+    return Sight(teams=None if principal.admin else principal.sees, owner=own_name(principal))
 
 
 def is_hub(principal: Principal) -> bool:

@@ -16,7 +16,7 @@ from gpucommons.scheduler.errors import (
 )
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
 from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
-from gpucommons.scheduler.principal import Principal, PrincipalKind, Sight
+from gpucommons.scheduler.principal import Principal, PrincipalKind
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import run_again
 from gpucommons.scheduler.service.jobs.environments import script_reader
@@ -179,10 +179,7 @@ def sweeps(
 ) -> models.SweepList:
     """A page of those that the caller may see, newest first."""
     authorization.sweeps.sweeps(principal)
-    sight = Sight(
-        teams=None if principal.admin else principal.sees,
-        owner=authorization.schedules.own_name(principal),
-    )
+    sight = authorization.sight.of(principal)
     before = None if cursor is None else service.store.sweeps.one(ParentId(cursor))
     if cursor is not None and before is None:
         raise NotFound(

@@ -30,7 +30,7 @@ from gpucommons.scheduler.pipelines.pipeline import (
     StepState,
     too_many,
 )
-from gpucommons.scheduler.principal import Principal, PrincipalKind, Sight
+from gpucommons.scheduler.principal import Principal, PrincipalKind
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs.owners import owner_of
 from gpucommons.scheduler.service.pipelines.steps import job_of, stored_request
@@ -117,10 +117,7 @@ def pipelines(
 ) -> models.PipelineList:
     """A page of those that the caller may see, newest first."""
     authorization.pipelines.pipelines(principal)
-    sight = Sight(
-        teams=None if principal.admin else principal.sees,
-        owner=authorization.schedules.own_name(principal),
-    )
+    sight = authorization.sight.of(principal)
     before = None if cursor is None else PipelineId(cursor)
     found = service.store.pipelines.page(sight, before=before, limit=limit + 1)
     last = found[limit - 1].pipeline if len(found) > limit else None

@@ -36,7 +36,7 @@ def pipeline_view(service: Service, principal: Principal, piped: Piped) -> model
         ended_ms=standing.ended_ms,
         steps=[_step_view(service, piped, step) for step in found.steps],
         retry_from=_retry_from(piped),
-        mine=found.owner == authorization.schedules.own_name(principal),
+        mine=found.owner == authorization.sight.own_name(principal),
         steerable=authorization.sight.steers(principal, found.team, found.owner),
     )
 

@@ -10,7 +10,7 @@ from gpucommons.scheduler.amount_words import size_words
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, PolicyRefused
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL, SCHEDULE_ORIGIN
-from gpucommons.scheduler.principal import Principal, PrincipalKind, Sight
+from gpucommons.scheduler.principal import Principal, PrincipalKind
 from gpucommons.scheduler.schedules import cron_times
 from gpucommons.scheduler.schedules.due_runs import next_by_hand, next_look_ms
 from gpucommons.scheduler.schedules.schedule import (
@@ -172,8 +172,7 @@ def schedules(
 ) -> models.ScheduleList:
     """A page of those that the caller may see."""
     authorization.schedules.schedules(principal)
-    teams = None if principal.admin else principal.sees
-    sight = Sight(teams=teams, owner=authorization.schedules.own_name(principal))
+    sight = authorization.sight.of(principal)
     found = service.store.schedules.page(sight, after=_behind(cursor), limit=limit + 1)
     last = found[limit - 1].schedule if len(found) > limit else None
     return models.ScheduleList(
