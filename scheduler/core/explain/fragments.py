@@ -72,11 +72,12 @@ def _taken(node: NodeCapacity, hold_class: HoldClass | None) -> list[int]:
 def _in_words(asked: int, nodes: list[list[int]]) -> str:
     """``1 whole and 2 half-free GPUs``; empty where they would not be enough, or one node has it."""
     free = [milli for node in nodes for milli in node if milli]
-    whole = [milli for milli in free if milli == WHOLE_MILLI_GPU]
-    partly = len(free) - len(whole)
+    partly = [milli for milli in free if milli < WHOLE_MILLI_GPU]
     enough_there = any(node.count(WHOLE_MILLI_GPU) * WHOLE_MILLI_GPU >= asked for node in nodes)
     if enough_there or not partly or sum(free) < asked:
         return ""
-    if not whole:
-        return f"{partly} half-free GPU{'s' if partly > 1 else ''}, none whole"
-    return f"{len(whole)} whole and {partly} half-free GPU{'s' if partly > 1 else ''}"
+    halves = all(2 * milli == WHOLE_MILLI_GPU for milli in partly)
+    plural = "s" if len(partly) > 1 else ""
+    words = f"{len(partly)} {'half-free' if halves else 'partly free'} GPU{plural}"
+    whole = len(free) - len(partly)
+    return f"{whole} whole and {words}" if whole else f"{words}, none whole"

@@ -11,7 +11,7 @@ class BlockerView(View):
 
     #: ``idle-notebook``, ``ticket``, ``job``: the own ones; ``team-notebook``: a team-mate's.
     kind: str
-    #: "Your own idle notebook holds ½ GPU: without that this would start now."
+    #: "Your own notebook, idle when last checked, holds ½ GPU: without that this would start now."
     text: str
     #: What the one who waits may do: ``release`` a lease, ``leave`` a ticket, ``pause`` a job;
     #: None where somebody else is to be asked.

@@ -19,8 +19,9 @@ _ACTIONS = {
     BlockerKind.TICKET: "leave",
     BlockerKind.JOB: "pause",
 }
+#: Notebooks are checked each minute: one that works again may still count as idle.
 _WORDS = {
-    BlockerKind.IDLE_NOTEBOOK: "own idle notebook{name} holds {held}",
+    BlockerKind.IDLE_NOTEBOOK: "own notebook{name}, idle when last checked, holds {held}",
     BlockerKind.TICKET: "own notebook{name}, which has not started, is granted {held}",
     BlockerKind.JOB: "own job {job} of lower priority holds {held}",
 }
@@ -42,7 +43,10 @@ def blocker_view(
         whose = (
             f"{holder.spec.owner}'s" if shows_names(principal, holder, cluster) else "A team-mate's"
         )
-        text = f"{whose} idle notebook holds {held}: {_WITHOUT} Ask whether it is still needed."
+        text = (
+            f"{whose} notebook, idle when last checked, holds {held}:"
+            f" {_WITHOUT} Ask whether it is still needed."
+        )
         return models.BlockerView(kind=found.kind, text=text, id=holder.workload_id)
     name = f" “{holder.spec.server_name}”" if holder.spec.server_name else ""
     words = _WORDS[found.kind].format(name=name, held=held, job=holder.spec.name)

@@ -467,7 +467,7 @@ async def test_a_ticket_that_no_longer_waits_is_not_changed(
 def blocked(cluster: Any, action: str | None = "release", holder: str = NEXT) -> Any:
     blocker = models.BlockerView(
         kind="idle-notebook",
-        text="Your own idle notebook “plots” holds 1 GPU: without that this would start now.",
+        text="Your own notebook “plots”, idle when last checked, holds 1 GPU: without that this would start now.",
         action=action,
         id=holder,
     )
@@ -482,7 +482,10 @@ async def test_what_alone_is_in_the_way_is_named_with_its_button(
     scheduler.answers["POST /v1/leases/.*/drop"] = cluster.lease(id=NEXT, state="active")
     alice = await visit("alice")
     text = await alice.page(TICKET)
-    assert "Your own idle notebook “plots” holds 1 GPU: without that this would start now." in text
+    assert (
+        "Your own notebook “plots”, idle when last checked, holds 1 GPU: without that this would start now."
+        in text
+    )
     assert "Release it</button>" in text
 
     form = {"_xsrf": await alice.xsrf(), "holder": NEXT}

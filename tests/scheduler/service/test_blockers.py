@@ -51,7 +51,7 @@ def test_the_own_idle_notebook_is_named_with_what_to_do_and_then_it_starts(
     assert blocker is not None
     assert (
         blocker.text
-        == "Your own idle notebook “plots” holds 1 GPU: without that this would start now."
+        == "Your own notebook “plots”, idle when last checked, holds 1 GPU: without that this would start now."
     )
     assert (blocker.action, blocker.id) == ("release", held.id)
     assert blocker.command == f"gpucommons release {held.id}"
@@ -76,7 +76,7 @@ def test_who_only_looks_on_is_offered_nothing_to_do(world: Foreseen) -> None:
     assert seen.reason is not None
     assert seen.reason.blocker is not None
     assert (seen.reason.blocker.action, seen.reason.blocker.command) == (None, "")
-    assert seen.reason.blocker.text.startswith("ann’s own idle notebook")
+    assert seen.reason.blocker.text.startswith("ann’s own notebook")
 
 
 def test_a_team_mates_idle_notebook_is_to_be_asked_for(world: Foreseen) -> None:
@@ -87,6 +87,6 @@ def test_a_team_mates_idle_notebook_is_to_be_asked_for(world: Foreseen) -> None:
     assert blocker is not None
     assert (blocker.kind, blocker.action) == ("team-notebook", None)
     assert blocker.text == (
-        "alf's idle notebook holds 1 GPU: without that this would start now."
+        "alf's notebook, idle when last checked, holds 1 GPU: without that this would start now."
         " Ask whether it is still needed."
     )

@@ -98,6 +98,20 @@ def test_pieces_count_as_what_its_class_may_use_of_them() -> None:
     )
 
 
+def test_pieces_of_other_sizes_are_not_called_halves() -> None:
+    world = World(a_node(gpus=3), teams=[a_team()])
+    jobs = [world.run(a_job(f"quarter-{i}", 250)) for i in range(12)]
+    by_gpu: dict[object, list[object]] = {}
+    for job in jobs:
+        by_gpu.setdefault(world.get(job).current.placements[0].device_ids, []).append(job)  # type: ignore[union-attr]
+    for here, ended in zip(by_gpu.values(), (3, 2, 1), strict=True):
+        for job in here[:ended]:
+            world.end(job)  # type: ignore[arg-type]
+    reason = world.get(world.submit(a_job("whole", 1000))).reason
+    assert reason is not None
+    assert reason.text == "Needs 1 GPU; 3 partly free GPUs, none whole."
+
+
 def test_whole_gpus_and_pieces_that_would_be_enough_together_are_fragmentation() -> None:
     world = World(a_node(gpus=3), teams=[a_team()])
     kept = half_full(world)
