@@ -5,7 +5,7 @@ A range should hold eight times of ten. Below so many cases no share is shown: c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from math import exp, log, sqrt
 from statistics import median
 
@@ -40,7 +40,7 @@ def calibration_view(
         grades=[_grade(grade, real) for grade in Grade],
         waits=[_wait_drawn(one, now_ms) for one in _said(over)[-_DRAWN_WAITS:]],
         speeds=[_speed_drawn(run) for run in speeds[-_DRAWN_SPEEDS:]],
-        notes=_notes(estimates, runs),
+        notes=_notes(estimates, runs, now_ms),
     )
 
 
@@ -163,23 +163,35 @@ def _speed_drawn(run: JudgedRun) -> models.SpeedDrawn:
     )
 
 
-def _notes(estimates: Sequence[Estimate], runs: Sequence[JudgedRun]) -> list[str]:
-    counts: tuple[tuple[Callable[[], int], str], ...] = (
+def _notes(estimates: Sequence[Estimate], runs: Sequence[JudgedRun], now_ms: Millis) -> list[str]:
+    simulated = sum(run.plan.simulated for run in runs)
+    elsewhere = sum(not run.followed and not run.plan.simulated for run in runs)
+    left = [one for one in estimates if one.left]
+    open_yet = [one for one in estimates if not one.left and not is_over(one, now_ms)]
+    started = sum(one.started_ms is not None for one in open_yet)
+    found = (
         (
-            lambda: sum(run.plan.simulated for run in runs),
-            "on simulated GPUs left out: their speed is no card's",
+            simulated,
+            f"{_counted(simulated, 'run')} on simulated GPUs left out: their speed is no card's.",
         ),
         (
-            lambda: sum(not run.followed and not run.plan.simulated for run in runs),
-            "ran on other GPUs than planned, or never: they judge no speed",
+            elsewhere,
+            f"{_counted(elsewhere, 'run')} ran on other GPUs than planned, or never: they judge no"
+            " speed.",
+        ),
+        (
+            len(open_yet),
+            f"{_counted(len(open_yet), 'range')} whose end has not passed yet, of which"
+            f" {started} started: counted then, as counting early starts first would flatter.",
+        ),
+        (
+            len(left),
+            f"{_counted(len(left), 'range')} left out whose wait ended without a start"
+            " (cancelled, paused): nothing to compare.",
         ),
     )
-    found = [f"{_runs(number)} {text}." for count, text in counts if (number := count())]
-    left = sum(one.left for one in estimates)
-    if left:
-        found.append(f"{left} waits ended without a start (cancelled, paused): nothing to compare.")
-    return found
+    return [text for number, text in found if number]
 
 
-def _runs(number: int) -> str:
-    return f"{number} run{'' if number == 1 else 's'}"
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -276,6 +276,28 @@ def test_everybody_sees_how_often_ranges_were_right_and_no_names(world: ServiceW
     assert "vision" not in found.model_dump_json()
 
 
+def test_ranges_that_are_not_counted_yet_are_named_with_how_many_of_them_started(
+    world: ServiceWorld,
+) -> None:
+    now_ms = world.now_ms
+    said = replace(a_window(1, took_min=15), made_ms=Millis(now_ms - 2 * MINUTE))
+    world.store.add_estimates(
+        world.loop.epoch,
+        [
+            replace(said, started_ms=Millis(now_ms - MINUTE)),
+            replace(said, workload_id=WorkloadId("w2"), started_ms=None),
+            replace(said, workload_id=WorkloadId("w3"), started_ms=None, left=True),
+        ],
+    )
+    found = past.calibration(world.service, world.principal("ann"), days=7)
+    assert next(row for row in found.clocks if row.what == "Job starts").share.of == 0
+    assert found.notes == [
+        "2 ranges whose end has not passed yet, of which 1 started: counted then, as counting"
+        " early starts first would flatter.",
+        "1 range left out whose wait ended without a start (cancelled, paused): nothing to compare.",
+    ]
+
+
 def test_few_cases_get_no_share(world: ServiceWorld) -> None:
     world.store.plans.judge(world.loop.epoch, [replace(a_run(1), ended_ms=world.now_ms)])
     found = past.calibration(world.service, world.principal("ann"), days=7)
