@@ -68,6 +68,7 @@ def _view(workload: Workload, attempt: Attempt | None, advice: LoadingAdvice) ->
         verdict=advice.verdict,
         hints=hints,
         can_choose=not is_final(workload),
+        has_started=any(one.started_ms is not None for one in workload.attempts),
         chosen=None
         if chosen is None
         else models.LoaderChoiceView(

@@ -55,6 +55,7 @@ SENT: dict[str, type[BaseModel]] = {
     "IPipelineFile": pipelines.PipelinePreview,
     "IPipelineList": models.PipelineList,
     "IPlan": models.PlanView,
+    "IPlanAnew": models.PlanAnewView,
     "IPlanRecord": models.PlanRecord,
     "IPool": models.PoolView,
     "IPoolList": models.PoolList,

@@ -4,6 +4,7 @@ import type * as React from 'react';
 import { h } from '../components/h';
 
 import { usePanel } from '../components/context';
+import { anewText, planRows } from './plan';
 import type { IPlanRecord } from '../server/plans';
 import { clock } from '../text/format';
 import { RecordLink } from '../components/recordlink';
@@ -11,7 +12,7 @@ import { RecordLink } from '../components/recordlink';
 export function PlanView(props: {
   plan: IPlanRecord | undefined;
 }): React.JSX.Element | null {
-  const { trans } = usePanel();
+  const { msg, trans } = usePanel();
   const { plan } = props;
   if (plan === undefined || plan.lines.length === 0) {
     return null;
@@ -41,11 +42,11 @@ export function PlanView(props: {
           </tr>
         </thead>
         <tbody>
-          {plan.lines.map(line => (
+          {planRows(plan, msg).map(line => (
             <tr key={line.what}>
               <th scope="row">{line.what}</th>
-              <td>{line.predicted}</td>
-              <td>{line.actual}</td>
+              <td>{line.said}</td>
+              <td>{line.came}</td>
               <td>
                 {line.right == null
                   ? '–'
@@ -57,6 +58,7 @@ export function PlanView(props: {
           ))}
         </tbody>
       </table>
+      {plan.anew ? <p>{anewText(plan.anew, msg)}</p> : null}
       {plan.notes.map(note => (
         <p className="gc-Muted" key={note}>
           {note}

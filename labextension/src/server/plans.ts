@@ -64,6 +64,23 @@ export interface IAdvice {
   now_ms: number;
 }
 
+/** The plan of a job that runs with another number of GPUs than its plan had. */
+export interface IPlanAnew {
+  /** It went on from there; null = it began so. */
+  step?: number | null;
+  unit: string;
+  gpus: number;
+  /** "DDP × 2, accumulation × 2" */
+  layout: string;
+  batch: number;
+  /** It is what a script does that takes the micro-steps that it is told. */
+  as_told: boolean;
+  /** fits, tight, no, not known */
+  verdict: string;
+  /** "9.1–10.4 samples/s" */
+  speed: string;
+}
+
 /** A job's plan, as it was said, beside what came. */
 export interface IPlanRecord {
   /** "FSDP × 4 on 4 × A100-40 of train, grade B" */
@@ -74,9 +91,14 @@ export interface IPlanRecord {
     what: string;
     predicted: string;
     actual: string;
+    /** Moments, for the reader's own clock: first and last, and what came. */
+    predicted_ms?: [number, number] | null;
+    actual_ms?: number | null;
     /** Null where that cannot be said, or not yet. */
     right?: boolean | null;
   }[];
+  /** Null where it has as many GPUs as planned, or nothing can be said. */
+  anew?: IPlanAnew | null;
   is_over: boolean;
   record_url?: string;
 }

@@ -9,7 +9,8 @@ import { sorted } from '../model/jobs';
 import { told } from '../server/api';
 import type { IAdvice, IPlan } from '../server/plans';
 import { takePlan } from '../submission/plan';
-import { clock, duration } from '../text/format';
+import { duration } from '../text/format';
+import { moment } from '../text/moment';
 import { SelectField } from './fields';
 import { trainMessages } from './messages';
 
@@ -32,7 +33,6 @@ const LIKE = 'gc-like';
 const CONFIG = 'config.json';
 /** So many of the reader's jobs can be named. */
 const LISTED = 8;
-const DAY_MS = 86_400_000;
 const BY_DEADLINE = 'cheapest_by_deadline';
 
 export function TrainAdvice(): React.JSX.Element {
@@ -345,22 +345,6 @@ function Plan(props: { plan: IPlan; advice: IAdvice }): React.JSX.Element {
     const [low, high] = ends.map(ms => moment(ms, nowMs));
     return trans.__('done %1 to %2', low, high);
   }
-}
-
-/** A time of today, else with its day. */
-function moment(ms: number, nowMs: number): string {
-  const day = new Date(ms).toDateString();
-  if (day === new Date(nowMs).toDateString()) {
-    return clock(ms);
-  }
-  const far = ms - nowMs > 300 * DAY_MS;
-  const options: Intl.DateTimeFormatOptions = {
-    day: 'numeric',
-    month: 'short',
-    year: far ? 'numeric' : undefined
-  };
-  const date = new Date(ms).toLocaleDateString('en-GB', options);
-  return far ? date : `${date} ${clock(ms)}`;
 }
 
 function amount(hours: number): string {

@@ -182,15 +182,27 @@ def _plain(question: Question, known: network.Transformer | network.Traced, pool
     needed = memory(known, question.recipe, layouts)
     fits = np.flatnonzero(needed.total <= pool.memory_bytes)
     index = int(fits[0]) if len(fits) else len(micros) - 1
+    computed = one_of(question, known, pool, layouts, index)
+    return plan_of(question, computed, correction_of(question, gpus))
+
+
+def one_of(
+    question: Question,
+    known: network.Transformer | network.Traced,
+    pool: Pool,
+    layouts: Layouts,
+    index: int,
+) -> Computed:
+    """What formulas say of one of these layouts, whether it fits or not."""
+    needed = memory(known, question.recipe, layouts)
     timed = step(known, question.recipe, layouts, pool, question.known)
-    computed = Computed(
+    return Computed(
         layout=layouts.one(index),
         seconds=float(timed.total[index]),
         bottleneck=timed.bottleneck(index),
         memory_bytes=float(needed.total[index]),
         largest=tuple(needed.largest(index)),
     )
-    return plan_of(question, computed, correction_of(question, gpus))
 
 
 def spread_after(points: int) -> float:

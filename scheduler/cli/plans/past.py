@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import time
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.present import show, table
+from gpucommons.scheduler.cli.present import by, show, table
 from gpucommons.scheduler.client import plan_calls
 
 _RIGHT = {True: "in the range", False: "outside of it", None: ""}
@@ -72,10 +73,22 @@ def plan_text(record: models.PlanRecord) -> str:
     """``  plan: DDP × 4 …``, and a line for each number."""
     if not record.lines:
         return f"  plan: {record.text}"
+    now_ms = time.time_ns() // 1_000_000
     came = "came" if record.is_over else "so far"
     lines = [
-        f"    {line.what}: said {line.predicted}, {came} {line.actual.removesuffix(' so far')}"
+        f"    {line.what}: said {_predicted(line, now_ms)}, {came} {_actual(line, now_ms).removesuffix(' so far')}"
         f"{f' ({said})' if (said := _RIGHT[line.right]) else ''}"
         for line in record.lines
     ]
-    return "\n".join([f"  plan: {record.text}", *lines, *(f"    {one}" for one in record.notes)])
+    notes = [*record.notes, *([] if record.anew is None else [record.anew.text])]
+    return "\n".join([f"  plan: {record.text}", *lines, *(f"    {one}" for one in notes)])
+
+
+def _predicted(line: models.JudgedLine, now_ms: int) -> str:
+    if line.predicted_ms is None:
+        return line.predicted
+    return " to ".join(by(one, now_ms) for one in line.predicted_ms)
+
+
+def _actual(line: models.JudgedLine, now_ms: int) -> str:
+    return line.actual if line.actual_ms is None else by(line.actual_ms, now_ms)

@@ -14,8 +14,32 @@ class JudgedLine(View):
     predicted: str
     #: "9.8 samples/s", "not known: it told too few steps".
     actual: str
+    #: Moments, for the reader's own clock, in UTC milliseconds: first and last, and what came.
+    predicted_ms: tuple[int, int] | None = None
+    actual_ms: int | None = None
     #: None where that cannot be said, or not yet.
     right: bool | None = None
+
+
+class PlanAnewView(View):
+    """The plan of a job that runs, or ran last, with another number of GPUs than its plan had."""
+
+    #: It went on from there; None = it began so.
+    step: int | None = None
+    #: What it counts so: "step", "epoch".
+    unit: str = "step"
+    gpus: int
+    #: "DDP × 2, accumulation × 2".
+    layout: str
+    #: Samples of an optimizer step, as before.
+    batch: int
+    #: It is what a script does that takes the micro-steps and the batch that it is told.
+    as_told: bool
+    verdict: str
+    #: "9.1–10.4 samples/s".
+    speed: str
+    #: All of it in words.
+    text: str
 
 
 class PlanRecord(View):
@@ -28,6 +52,8 @@ class PlanRecord(View):
     #: What has to be known to compare them: it ran on other GPUs, GPUs are simulated.
     notes: list[str] = []
     lines: list[JudgedLine] = []
+    #: None where it has as many GPUs as planned, or nothing can be said of as many as it has.
+    anew: PlanAnewView | None = None
     is_over: bool = False
     #: Where it stands how right plans were; "" where there are no pages.
     record_url: str = ""

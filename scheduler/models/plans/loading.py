@@ -46,6 +46,8 @@ class DataAdvice(View):
     """How the newest attempt that told it waits for its data. Nothing is set by it."""
 
     verdict: Literal["unknown", "fine", "busy", "bound"]
+    #: Its script ran: what it did not tell then, it reports nothing of.
+    has_started: bool = True
     #: Number of that attempt, and how many of its newest batches were timed.
     attempt: int | None = None
     batches: int = 0

@@ -11,6 +11,8 @@ _UNKNOWN = (
     "How it waits for its data is not known: its script reports nothing of it. torch's data loaders are timed"
     " in scripts that call training.current() or use a callback; run.batches(loader) times any other."
 )
+_NOT_STARTED = "How it waits for its data is not known: it has not started yet."
+_NEVER_STARTED = "How it waits for its data is not known: it never started."
 _HINTS = {
     "cores": "Its loader has {0} of the {1} cores that it would need to keep up: ask for more (--cpu-milli).",
     "node": "Its loader has {0} of the {1} cores that it would need to keep up, fewer than the job asks for: its"
@@ -31,6 +33,8 @@ def hint_text(kind: str, values: Sequence[str]) -> str:
 
 def advice_text(view: DataAdvice) -> str:
     """The finding, what would help, and where the numbers are from."""
+    if view.verdict == "unknown" and not view.has_started:
+        return _NOT_STARTED if view.can_choose else _NEVER_STARTED
     if view.verdict == "unknown":
         return _UNKNOWN
     percent = round(100 * view.wait_ms / view.batch_ms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler import models
+from gpucommons.scheduler.advisor.choice.planned_anew import planned_anew
 from gpucommons.scheduler.advisor.signature import family_of, network_called, signature_of
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, Spec, Workload
@@ -14,8 +15,9 @@ from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.advice import describing
 from gpucommons.scheduler.service.advice.advisor_question import Like
 from gpucommons.scheduler.service.advice.calibration import calibration_view
-from gpucommons.scheduler.service.advice.plan_beside_outcome import plan_record
-from gpucommons.scheduler.service.advice.plan_outcomes import Seen, beside_its_plan, judged
+from gpucommons.scheduler.service.advice.plan_beside_outcome import anew_view, plan_record
+from gpucommons.scheduler.service.advice.plan_outcomes import Seen, beside_its_plan, gpus_of, judged
+from gpucommons.scheduler.service.advice.waiting_together import question_of_plan
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import LogPoint
@@ -33,8 +35,31 @@ def job_plan(service: Service, principal: Principal, ref: str) -> models.PlanRec
     if found.spec.plan is None:
         return models.PlanRecord(text="It was submitted without a plan.")
     run = service.store.plans.run(found.workload_id) or _as_it_is(service, found)
-    record = plan_record(run, is_over=is_final(found))
-    return record.model_copy(update={"record_url": record_url(service)})
+    ended_ms = (found.ended_ms or found.since_ms) if is_final(found) else None
+    record = plan_record(run, ended_ms=ended_ms)
+    added = {"record_url": record_url(service), "anew": _anew(service, found)}
+    return record.model_copy(update=added)
+
+
+def _anew(service: Service, workload: Workload) -> models.PlanAnewView | None:
+    """The plan of as many GPUs as it has, or had last; None of a job that did not begin as planned."""
+    attempt = workload.attempts[-1] if workload.attempts else None
+    if attempt is None or _submitted_gpus(workload) != _plan(workload).gpus:
+        return None
+    gpus, asked = gpus_of(attempt), question_of_plan(service, workload)
+    if gpus in (0, _plan(workload).gpus) or asked is None:
+        return None
+    question, training = asked
+    found = planned_anew(question, training.layout, gpus)
+    return None if found is None else anew_view(found, attempt.resumed_from, question.recipe.batch)
+
+
+def _submitted_gpus(workload: Workload) -> int:
+    first, resized = workload.spec.roles[0], workload.resized
+    workers, milli_gpu = first.count, first.milli_gpu
+    if resized is not None:
+        workers, milli_gpu = resized.submitted.workers, resized.submitted.milli_gpu
+    return workers * milli_gpu // WHOLE_MILLI_GPU
 
 
 def record_url(service: Service) -> str:

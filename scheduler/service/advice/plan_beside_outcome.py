@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.advisor.choice.planned_anew import PlannedAnew
+from gpucommons.scheduler.advisor.choice.question import Range
+from gpucommons.scheduler.advisor.layout import words
+from gpucommons.scheduler.core.model.types import Checkpoint, Millis
 from gpucommons.scheduler.models.text.plan_words import length_of
 from gpucommons.scheduler.money import from_micro
-from gpucommons.scheduler.plans import Said
+from gpucommons.scheduler.plans import ChosenPlan, Said
 from gpucommons.scheduler.service.views.use import NOT_YET
 from gpucommons.scheduler.store.plans.base import PlannedRun
 
@@ -18,22 +23,33 @@ _THREE_DIGITS = 1000
 AT_ONCE_MS = 10 * _MINUTE_MS
 #: A start that is off by less is right: starting alone takes that long.
 _SLACK_S = 60
-_NOT_KNOWN, _NOT_STARTED = "not known", "not started yet"
+_NOT_KNOWN, _NOT_STARTED, _NEVER_STARTED = "not known", "not started yet", "never started"
+_NOT_OVER = "not over yet"
+_AS_TOLD = (
+    "Its script is told so (GPUCOMMONS_ACCUMULATION, GPUCOMMONS_BATCH_SCALE): one that does not take what"
+    " it is told trains with another global batch."
+)
+_BY_ITSELF = (
+    "The way it had does not fit so few GPUs, or does not divide over them: its script has to do it so"
+    " itself."
+)
 
 
-def plan_record(run: PlannedRun, *, is_over: bool) -> models.PlanRecord:
+def plan_record(run: PlannedRun, *, ended_ms: Millis | None) -> models.PlanRecord:
     """Every number that the plan had. Whether a range was right is said once the job is over."""
-    plan = run.plan
+    plan, is_over = run.plan, ended_ms is not None
     lines = [
         _speed(run, is_over),
         _memory(run),
         _wait(run),
+        *_finish(run, ended_ms),
         _gpu_hours(run, is_over),
         *_money(run, is_over),
     ]
-    if run.actual.wait_ms is None and not is_over:
+    if run.actual.wait_ms is None:
         # What it did is not unknown: it did nothing yet.
-        lines = [one.model_copy(update={"actual": _NOT_STARTED}) for one in lines]
+        nothing = _NEVER_STARTED if is_over else _NOT_STARTED
+        lines = [one.model_copy(update={"actual": nothing, "actual_ms": None}) for one in lines]
     return models.PlanRecord(
         text=(f"{plan.layout} on {plan.gpus} × {plan.gpu_kind} of {plan.pool}, grade {plan.grade}"),
         grade=plan.grade,
@@ -62,9 +78,39 @@ def _notes(run: PlannedRun) -> Iterator[str]:
         yield f"The plan said that it {plan.verdict}, and the GPU's memory was full."
 
 
+def anew_view(
+    found: PlannedAnew, resumed_from: Checkpoint | None, batch: int
+) -> models.PlanAnewView:
+    """``Resumed at step 5,430 on 2 GPUs; plan changed: …``."""
+    plan = found.plan
+    gpus, layout = plan.layout.gpus, words(plan.layout)
+    many = "1 GPU" if gpus == 1 else f"{gpus} GPUs"
+    unit = "step" if resumed_from is None else resumed_from.unit or "step"
+    began = "Started" if resumed_from is None else f"Resumed at {unit} {resumed_from.step:,}"
+    speed = _speed_words(plan.samples_per_s)
+    return models.PlanAnewView(
+        step=None if resumed_from is None else resumed_from.step,
+        unit=unit,
+        gpus=gpus,
+        layout=layout,
+        batch=batch,
+        as_told=found.as_told,
+        verdict=plan.verdict,
+        speed=speed,
+        text=(
+            f"{began} on {many}; plan changed: {layout}; global batch unchanged ({batch}): {plan.verdict},"
+            f" {speed}. {_AS_TOLD if found.as_told else _BY_ITSELF}"
+        ),
+    )
+
+
+def _speed_words(said: Said | Range) -> str:
+    return f"{_number(said.low)}–{_number(said.high)} samples/s"
+
+
 def _speed(run: PlannedRun, is_over: bool) -> models.JudgedLine:
     said, step_s = run.plan.samples_per_s, run.actual.step_s
-    predicted = f"{_number(said.low)}–{_number(said.high)} samples/s"
+    predicted = _speed_words(said)
     if step_s is None:
         why = run.actual.step_note
         return _line("Speed", predicted, f"{_NOT_KNOWN}: {why}" if why else _NOT_KNOWN)
@@ -99,6 +145,37 @@ def wait_right(run: PlannedRun) -> bool | None:
     if said is None or waited is None or run.submitted_ms - run.plan.made_ms > AT_ONCE_MS:
         return None
     return said.low - _SLACK_S <= waited / 1000 <= said.high + _SLACK_S
+
+
+def _finish(run: PlannedRun, ended_ms: Millis | None) -> Iterator[models.JudgedLine]:
+    """Moments, which every reader's clock shows: none where the plan knew no wait."""
+    finish = finish_of(run.plan)
+    if finish is None:
+        return
+    is_whole = _is_whole(run, is_over=ended_ms is not None)
+    judges = is_whole and wait_right(run) is not None and ended_ms is not None
+    yield models.JudgedLine(
+        what="Finish",
+        predicted=f"{_in_utc(finish.low)} to {_in_utc(finish.high)}",
+        actual=_NOT_OVER if ended_ms is None else _in_utc(ended_ms),
+        predicted_ms=(round(finish.low), round(finish.high)),
+        actual_ms=ended_ms,
+        right=_holds(finish, ended_ms) if judges and ended_ms is not None else None,
+    )
+
+
+def finish_of(plan: ChosenPlan) -> Said | None:
+    """When it was said to be done, in UTC milliseconds; None where the wait was not known."""
+    if plan.wait_s is None:
+        return None
+    wait, run = plan.wait_s, plan.run_s
+    low, middle, high = wait.low + run.low, wait.middle + run.middle, wait.high + run.high
+    return Said(*(plan.made_ms + 1000 * one for one in (low, middle, high)))
+
+
+def _holds(finish: Said, ended_ms: Millis) -> bool:
+    slack_ms = 1000 * _SLACK_S
+    return finish.low - slack_ms <= ended_ms <= finish.high + slack_ms
 
 
 def _gpu_hours(run: PlannedRun, is_over: bool) -> models.JudgedLine:
@@ -170,3 +247,8 @@ def _money_span(said: Said) -> str:
 def _number(amount: float) -> str:
     """Three digits, and no more of a small one."""
     return f"{amount:,.0f}" if amount >= _THREE_DIGITS else f"{amount:.3g}"
+
+
+def _in_utc(at_ms: float) -> str:
+    """For readers without a clock of their own; the others go by the milliseconds beside."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"

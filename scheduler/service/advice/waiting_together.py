@@ -17,7 +17,7 @@ from gpucommons.scheduler.advisor.choice.advise import advise
 from gpucommons.scheduler.advisor.choice.question import Question, Range
 from gpucommons.scheduler.advisor.choice.together import mean_finish_s, together
 from gpucommons.scheduler.advisor.kinds import shipped
-from gpucommons.scheduler.advisor.learning.training import read
+from gpucommons.scheduler.advisor.learning.training import Training, read
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
 from gpucommons.scheduler.core.model.types import PoolName, Workload
 from gpucommons.scheduler.principal import Principal
@@ -93,15 +93,29 @@ def run_by_gpus(service: Service, workload: Workload) -> Mapping[int, Range]:
 
     None of a job whose plan is not read any more, or not for whole GPUs of its pool alone.
     """
+    asked = question_of_plan(service, workload)
+    if asked is None:
+        return {}
+    question, _ = asked
+    answer = advise(question)
+    return {
+        one.layout.gpus: one.run_s
+        for one in (*answer.others, *answer.plans)
+        if one.layout.gpus in question.sizes
+    }
+
+
+def question_of_plan(service: Service, workload: Workload) -> tuple[Question, Training] | None:
+    """What its plan answered, asked anew of its pool as that is now; None as above."""
     spec, cluster = workload.spec, service.loop.cluster
     plan = spec.plan
     training = None if plan is None else read(plan.training)
     if plan is None or training is None or len(spec.roles) > 1 or spec.pools != (plan.pool,):
-        return {}
+        return None
     found = place_of(cluster, spec.pools[0], shipped())
     rest = spec.roles[0].milli_gpu * spec.roles[0].count % WHOLE_MILLI_GPU
     if not isinstance(found, Place) or rest:
-        return {}
+        return None
     place = with_sizes(found, spec, cluster)
     question = Question(
         network=training.network,
@@ -112,12 +126,7 @@ def run_by_gpus(service: Service, workload: Workload) -> Mapping[int, Range]:
         most_gpus=place.most,
         known=place.known,
     )
-    answer = advise(question)
-    return {
-        one.layout.gpus: one.run_s
-        for one in (*answer.others, *answer.plans)
-        if one.layout.gpus in place.specs
-    }
+    return question, training
 
 
 def _of_pool(pool: PoolName, jobs: Sequence[_Waiting]) -> models.TogetherPool:

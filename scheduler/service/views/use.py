@@ -39,7 +39,9 @@ def use_view(
     """Minutes of one job, in spans of equally many minutes where there are too many of them."""
     is_over = is_final(workload)
     ended_ms = workload.ended_ms or workload.since_ms
-    is_pending = not is_over or now_ms < ended_ms + _LATEST_MS
+    # Of what never held a GPU nothing can come.
+    never_held = is_over and not workload.attempts
+    is_pending = not never_held and (not is_over or now_ms < ended_ms + _LATEST_MS)
     asked = sum(role.count * role.milli_gpu for role in workload.spec.roles)
     held = _held_last(workload) or asked
     used = _share_of(rows, held)

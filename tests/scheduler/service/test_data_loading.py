@@ -66,6 +66,17 @@ def test_before_anything_was_timed_it_is_said_how_it_would_be(world: ServiceWorl
     assert "run.batches(loader)" in found.text
 
 
+def test_of_a_job_whose_script_never_ran_nobody_says_that_it_reports_nothing(
+    world: ServiceWorld,
+) -> None:
+    ann = world.principal("ann")
+    tomorrow = a_request(role={"milli_gpu": 1000}, not_before_ms=world.now_ms + 86_400_000)
+    job = jobs.submit(world.service, ann, tomorrow, key=None)
+    assert asked(world, job).text.endswith("is not known: it has not started yet.")
+    done(jobs.cancel(world.service, ann, job.id))
+    assert asked(world, job).text.endswith("is not known: it never started.")
+
+
 def test_what_it_waits_is_said_with_what_would_help_and_where_that_is_from(
     world: ServiceWorld,
 ) -> None:

@@ -145,6 +145,86 @@ def test_a_job_that_waits_has_done_nothing_yet_whatever_its_plan_said(
     assert {line[1] for line in lines(world, ids[1]).values()} == {"not started yet"}
 
 
+def test_a_job_that_was_cancelled_in_line_never_started_and_is_not_waited_for(
+    world: ServiceWorld,
+) -> None:
+    plan, ann = plans(world)[0], world.principal("ann")
+    ids = []
+    for _ in range(2):
+        request = a_request(role={"milli_gpu": 4000}, plan=plan.id)
+        ids.append(jobs.submit(world.service, ann, request, key=None).id)
+        world.pass_time(1000)
+    jobs.cancel(world.service, ann, ids[1])
+    world.pass_time(1000)
+    found = past.job_plan(world.service, ann, ids[1])
+    assert found.is_over
+    assert {line.actual for line in found.lines} == {"never started"}
+    assert {line.right for line in found.lines} == {None}
+
+
+def finish(world: ServiceWorld, ref: str) -> models.JudgedLine:
+    found = past.job_plan(world.service, world.principal("ann"), ref)
+    return next(line for line in found.lines if line.what == "Finish")
+
+
+def test_when_it_was_said_to_be_done_stands_beside_when_it_was(world: ServiceWorld) -> None:
+    plan = plans(world)[0]
+    assert plan.finish_s is not None
+    said = tuple(
+        world.now_ms + round(1000 * one) for one in (plan.finish_s.low, plan.finish_s.high)
+    )
+    job_id = run(world, plan)
+    line = finish(world, job_id)
+    ended_ms = workload_of(world.service, WorkloadId(job_id)).ended_ms
+    assert (line.predicted_ms, line.actual_ms, line.right) == (said, ended_ms, True)
+
+
+def test_a_job_that_took_longer_than_said_was_done_outside_of_the_range(
+    world: ServiceWorld,
+) -> None:
+    assert finish(world, run(world, plans(world)[0], slower=4.0)).right is False
+
+
+def test_a_job_that_is_not_over_has_no_finish_yet(world: ServiceWorld) -> None:
+    request = a_request(role={"milli_gpu": 4000}, plan=plans(world)[0].id)
+    job_id = jobs.submit(world.service, world.principal("ann"), request, key=None).id
+    world.pass_time(0)
+    line = finish(world, job_id)
+    assert (line.actual, line.actual_ms, line.right) == ("not over yet", None, None)
+
+
+def test_a_job_that_goes_on_with_fewer_gpus_is_planned_anew_with_its_batch(
+    world: ServiceWorld,
+) -> None:
+    plan, ann = plans(world)[0], world.principal("ann")
+    request = a_request(role={"milli_gpu": 4000}, plan=plan.id)
+    job_id = jobs.submit(world.service, ann, request, key=None).id
+    world.pass_time(0)
+    assert past.job_plan(world.service, ann, job_id).anew is None
+    jobs.pause(world.service, ann, job_id)
+    world.pass_time(MINUTE)
+    jobs.resize(world.service, ann, job_id, models.JobSize(milli_gpu=2000))
+    jobs.resume(world.service, ann, job_id)
+    world.pass_time(MINUTE)
+    found = past.job_plan(world.service, ann, job_id).anew
+    assert found is not None
+    assert (found.gpus, found.batch, found.as_told) == (2, TRAINING["batch"], True)
+    assert (plan.layout, found.layout) == (
+        "DDP × 4, accumulation × 8",
+        "DDP × 2, accumulation × 16",
+    )
+    assert found.text.startswith(
+        "Started on 2 GPUs; plan changed: DDP × 2, accumulation × 16; global batch unchanged (512):"
+    )
+
+
+def test_a_job_that_was_submitted_with_another_size_has_no_plan_to_change(
+    world: ServiceWorld,
+) -> None:
+    job_id = run(world, plans(world)[0], milli_gpu=2000)
+    assert past.job_plan(world.service, world.principal("ann"), job_id).anew is None
+
+
 def test_a_share_of_a_gpu_does_not_judge_a_plan_for_whole_ones(world: ServiceWorld) -> None:
     job_id = run(world, plans(world)[0], milli_gpu=500)
     judge(world)

@@ -107,6 +107,13 @@ def test_what_ran_for_long_without_a_reading_was_not_too_short() -> None:
     assert found.text.endswith("no GPU data")
 
 
+def test_of_a_job_that_never_began_nothing_is_waited_for() -> None:
+    """It was cancelled in line a moment ago: no minute of it will ever be told."""
+    never = replace(_ended(NOW), state=State.CANCELLED, attempts=())
+    found = use_view(never, [], now_ms=NOW + 1000)
+    assert (found.text, found.is_pending) == ("asked ½ GPU, held none", False)
+
+
 def test_what_never_held_a_gpu_says_so() -> None:
     assert use_view(_ended(NOW), [], now_ms=NOW + 9 * MINUTE).text.endswith("held none")
 

@@ -1,0 +1,71 @@
+/** A plan beside what came: by the reader's clock, and anew where the number of GPUs changed. */
+import { expect, it } from 'vitest';
+
+import type { IPlanRecord } from '../server/plans';
+import { msg } from '../testing/make';
+import { anewText, planRows } from './plan';
+
+const AT = new Date(2026, 10, 30, 16, 0).getTime();
+const MINUTE = 60_000;
+const PLAN: IPlanRecord = {
+  text: 'DDP × 4 on 4 × A100-40 of train, grade B',
+  made_ms: AT,
+  notes: [],
+  lines: [
+    { what: 'Wait', predicted: '3–8 min', actual: '48 min', right: false },
+    {
+      what: 'Finish',
+      predicted: 'of a clock in UTC',
+      actual: 'of a clock in UTC',
+      predicted_ms: [AT + 40 * MINUTE, AT + 70 * MINUTE],
+      actual_ms: AT + 122 * MINUTE,
+      right: false
+    }
+  ],
+  is_over: true
+};
+const ANEW = {
+  step: 5430,
+  unit: 'step',
+  gpus: 2,
+  layout: 'DDP × 2, accumulation × 2',
+  batch: 256,
+  as_told: true,
+  verdict: 'fits',
+  speed: '9.1–10.4 samples/s'
+};
+
+it('shows when it was said to be done, and when it was, by the reader’s clock', () => {
+  expect(planRows(PLAN, msg)[1]).toEqual({
+    what: 'Finish',
+    said: '16:40 to 17:10',
+    came: '18:02',
+    right: false
+  });
+});
+
+it('names the day where a job was done on another', () => {
+  const lines = PLAN.lines.map(line => ({
+    ...line,
+    actual_ms: AT + 1440 * MINUTE
+  }));
+  const rows = planRows({ ...PLAN, lines }, msg);
+  expect(rows[1]?.came).toBe('1 Dec 16:00');
+});
+
+it('leaves what it has no words for as the scheduler says it', () => {
+  const [row] = planRows(PLAN, msg);
+  expect([row?.said, row?.came]).toEqual(['3–8 min', '48 min']);
+});
+
+it('says of another number of GPUs what changed and what stays', () => {
+  expect(anewText(ANEW, msg)).toBe(
+    'Resumed at step 5,430 on 2 GPUs; plan changed: DDP × 2, accumulation × 2; global batch unchanged (256): fits, 9.1–10.4 samples/s. Its script is told so (GPUCOMMONS_ACCUMULATION, GPUCOMMONS_BATCH_SCALE): one that does not take what it is told trains with another global batch.'
+  );
+  expect(anewText({ ...ANEW, step: null, gpus: 1 }, msg)).toMatch(
+    /^Started on 1 GPU; plan changed/
+  );
+  expect(anewText({ ...ANEW, as_told: false }, msg)).toMatch(
+    /its script has to do it so itself\.$/
+  );
+});

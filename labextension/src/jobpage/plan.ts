@@ -1,0 +1,79 @@
+/** What was said of a job beside what came, in the reader's words and by the reader's clock. No DOM. */
+import type { IPlanAnew, IPlanRecord } from '../server/plans';
+import type { Messages } from '../text/messages';
+import { moment } from '../text/moment';
+
+export interface IPlanRow {
+  what: string;
+  said: string;
+  came: string;
+  right: boolean | null;
+}
+
+export function planRows(plan: IPlanRecord, msg: Messages): IPlanRow[] {
+  const { trans } = msg;
+  // What has no word here is of a newer scheduler.
+  const words: Record<string, string> = {
+    Speed: trans.__('Speed'),
+    'Memory per GPU': trans.__('Memory per GPU'),
+    Wait: trans.__('Wait'),
+    Finish: trans.__('Finish'),
+    'GPU-hours': trans.__('GPU-hours'),
+    Money: trans.__('Money'),
+    none: trans.__('none'),
+    'not known': trans.__('not known'),
+    'not started yet': trans.__('not started yet'),
+    'never started': trans.__('never started'),
+    'not over yet': trans.__('not over yet')
+  };
+  const inWords = (text: string) => words[text] ?? text;
+  const said = plan.made_ms ?? 0;
+  return plan.lines.map(line => ({
+    what: inWords(line.what),
+    said: line.predicted_ms
+      ? trans.__('%1 to %2', ...line.predicted_ms.map(ms => moment(ms, said)))
+      : inWords(line.predicted),
+    came:
+      line.actual_ms == null
+        ? inWords(line.actual)
+        : moment(line.actual_ms, said),
+    right: line.right ?? null
+  }));
+}
+
+/** "Resumed at step 5,430 on 2 GPUs; plan changed: …" */
+export function anewText(anew: IPlanAnew, msg: Messages): string {
+  const { trans } = msg;
+  const { gpus, layout, batch, verdict, speed } = anew;
+  const began =
+    anew.step == null
+      ? trans._n('Started on %1 GPU', 'Started on %1 GPUs', gpus)
+      : trans._n(
+          'Resumed at %2 %3 on %1 GPU',
+          'Resumed at %2 %3 on %1 GPUs',
+          gpus,
+          msg.unit(anew.unit),
+          anew.step.toLocaleString('en-US')
+        );
+  const fits: Record<string, string> = {
+    fits: trans.__('fits'),
+    tight: trans.__('tight')
+  };
+  const changed = trans.__(
+    '%1; plan changed: %2; global batch unchanged (%3): %4, %5.',
+    began,
+    layout,
+    batch,
+    fits[verdict] ?? trans.__('whether it fits is not known'),
+    speed
+  );
+  const how = anew.as_told
+    ? trans.__(
+        'Its script is told so (%1): one that does not take what it is told trains with another global batch.',
+        'GPUCOMMONS_ACCUMULATION, GPUCOMMONS_BATCH_SCALE'
+      )
+    : trans.__(
+        'The way it had does not fit so few GPUs, or does not divide over them: its script has to do it so itself.'
+      );
+  return `${changed} ${how}`;
+}
