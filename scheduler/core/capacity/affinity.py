@@ -38,6 +38,18 @@ def affinity_of(
     return found
 
 
+def beside(affinity: Affinity, there: Iterable[NodeId], nodes: Mapping[NodeId, Node]) -> Affinity:
+    """The same for more workers of a job that has some on these nodes: what is near to them goes before
+    any wish.
+    """
+    near: Counter[NodeId] = Counter()
+    _add(near, set(there), nodes)
+    most = 1 + max(affinity.values(), default=0)
+    return {
+        one: most * near.get(one, 0) + affinity.get(one, 0) for one in near.keys() | affinity.keys()
+    }
+
+
 def _add(found: Counter[NodeId], there: Iterable[NodeId], nodes: Mapping[NodeId, Node]) -> None:
     here = {node_id for node_id in there if node_id in nodes}
     racks = {nodes[node_id].rack for node_id in here} - {None}

@@ -6,11 +6,11 @@ GPU quota.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.capacity.affinity import affinity_of
+from gpucommons.scheduler.core.capacity.affinity import Affinity, affinity_of
 from gpucommons.scheduler.core.capacity.capacity_arrays import free_per_node, largest_free
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
@@ -18,12 +18,14 @@ from gpucommons.scheduler.core.eviction import policies, solver
 from gpucommons.scheduler.core.lending import kept_from_borrowers
 from gpucommons.scheduler.core.model.demand import (
     Shape,
+    may_have,
     milli_gpu,
     must_have,
     on_cpu_only,
     priority,
     shape,
 )
+from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import with_attempt
 from gpucommons.scheduler.core.model.resources import drivers_of
 from gpucommons.scheduler.core.model.types import (
@@ -251,16 +253,54 @@ def grow(cycle: CycleState, workload: Workload) -> None:
     optional = unused_quota.more_workers(cycle, workload, attempt)
     pool = cycle.nodes[attempt.placements[0].node_id].pool
     affinity = affinity_of(spec, cycle.nodes, cycle.workloads)
+    near = [one.node_id for one in attempt.placements]
     with fair_share_reservations.respected(cycle, workload, pool):
-        added = place(cycle.capacity, (), hold_class, pool, optional, affinity=affinity)
-    if not added:
-        return
-    inside = attempt.hold_class is HoldClass.GUARANTEED
-    marked = tuple(replace(one, surplus=inside) for one in added)
-    placements = in_order(workload, (*attempt.placements, *marked))
+        added = place(cycle.capacity, (), hold_class, pool, optional, affinity=affinity, near=near)
+        if not added:
+            return
+        inside = attempt.hold_class is not hold_class
+        marked = tuple(replace(one, surplus=inside) for one in added)
+        found = (*attempt.placements, *marked)
+        if not inside:
+            found = _as_a_gang(cycle, workload, pool, found, affinity)
+    placements = in_order(workload, found)
     attempt = replace(
         attempt,
         placements=with_slices(attempt.attempt_id, placements),
         drivers=drivers_of(cycle.nodes[one.node_id] for one in placements),
     )
     cycle.put(with_attempt(workload, attempt))
+
+
+def _as_a_gang(
+    cycle: CycleState,
+    workload: Workload,
+    pool: PoolName,
+    found: tuple[WorkerPlacement, ...],
+    affinity: Affinity,
+) -> tuple[WorkerPlacement, ...]:
+    """As many workers in the tightest part of the pool that takes them: none of them has begun.
+
+    With the places that were found one after the other where that would take more of fixed blocks.
+    """
+    spec, hold_class = workload.spec, _class(workload)
+    must = must_have(spec)
+    workers = (*must, *may_have(spec)[: len(found) - len(must)])
+    bare = evolve(workload, attempts=workload.attempts[:-1])
+    cycle.follow(workload, bare)
+    try:
+        together = place(cycle.capacity, workers, hold_class, pool, affinity=affinity)
+    finally:
+        cycle.follow(bare, workload)
+    if not together or _in_blocks(cycle, together) > _in_blocks(cycle, found):
+        return found
+    return together
+
+
+def _in_blocks(cycle: CycleState, placements: Sequence[WorkerPlacement]) -> int:
+    """How much of fixed blocks lies on their devices."""
+    return sum(
+        cycle.capacity.nodes[one.node_id].devices[device_id].blocks.bit_count()
+        for one in placements
+        for device_id in one.device_ids
+    )

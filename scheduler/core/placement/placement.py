@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.capacity.affinity import NONE, Affinity
+from gpucommons.scheduler.core.capacity.affinity import NONE, Affinity, beside
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.capacity_arrays import View, views_of, whole_free
 from gpucommons.scheduler.core.capacity.device_distances import nearness
@@ -33,7 +33,7 @@ from gpucommons.scheduler.core.capacity.placement_slots import (
 )
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.holds import FULL, Load
-from gpucommons.scheduler.core.model.types import HoldClass, PoolName, WorkerPlacement
+from gpucommons.scheduler.core.model.types import HoldClass, NodeId, PoolName, WorkerPlacement
 from gpucommons.scheduler.core.packing.learning import NEUTRAL
 from gpucommons.scheduler.core.packing.rows import Ints
 from gpucommons.scheduler.core.packing.score_board import Board
@@ -77,10 +77,12 @@ def place(  # noqa: PLR0913 - one question; most leave the last two out
     optional: Sequence[Worker] = (),
     *,
     affinity: Affinity = NONE,
+    near: Iterable[NodeId] = (),
 ) -> tuple[WorkerPlacement, ...]:
     """Place all of ``workers`` and as many of ``optional`` as fit; () when not all fit.
 
-    The capacity is as before when it returns.
+    Optional ones go where the others are, or as near to them as they can, and to those that run on the
+    nodes in ``near``. The capacity is as before when it returns.
     """
     if len(workers) == 1 and not optional:
         slot = find(capacity, pool, workers[0], hold_class, affinity)
@@ -92,12 +94,19 @@ def place(  # noqa: PLR0913 - one question; most leave the last two out
     try:
         for worker, slot in done:
             take(slot, worker)
+        have, wished = {*near, *(slot.node.node.node_id for _, slot in done)}, affinity
+        told = {node_id: node.node for node_id, node in capacity.nodes.items()} if optional else {}
+        if have:
+            wished = beside(affinity, have, told)
         for worker in optional:
-            more = find(capacity, pool, worker, hold_class, affinity)
+            more = find(capacity, pool, worker, hold_class, wished)
             if more is None:
                 break
             take(more, worker)
             done.append((worker, more))
+            if more.node.node.node_id not in have:
+                have.add(more.node.node.node_id)
+                wished = beside(affinity, have, told)
     finally:
         for worker, slot in reversed(done):
             give_back(slot, worker)

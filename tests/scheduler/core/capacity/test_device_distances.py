@@ -75,3 +75,31 @@ def test_on_large_nodes_a_set_is_grown_and_no_pair_is_parted_needlessly() -> Non
     chosen = nearest(distances, set(range(1, 32)), 8, {})
     assert {one // 16 for one in chosen} in ({0}, {1})
     assert sorted(one // 2 for one in chosen) == sorted([one // 2 for one in chosen[::2]] * 2)
+
+
+def test_workers_that_an_elastic_job_starts_with_get_linked_gpus_as_a_gang_would() -> None:
+    """Its fewest are placed first, the others when everybody has had a turn: none has begun by then."""
+    world = a_world(a_linked_node(gpus=4))
+    world.run(a_job("other", 1000))
+    grown = world.run(a_job("grown", 1000, workers=2, min_workers=1, max_workers=2))
+    assert where(world, grown) == ["n1-g2", "n1-g3"]
+
+
+def test_an_elastic_job_starts_on_one_node_where_one_takes_all_of_it() -> None:
+    """Its first worker alone would fill up the fuller node."""
+    world = a_world(a_linked_node("n1", 4), a_linked_node("n2", 4))
+    world.run(a_job("other", 3000))
+    grown = world.run(a_job("grown", 1000, workers=4, min_workers=1, max_workers=4))
+    assert {name.split("-")[0] for name in where(world, grown)} == {"n2"}
+
+
+def test_workers_beyond_a_guarantee_go_to_the_node_of_those_inside() -> None:
+    """A single GPU that is left elsewhere would be packed better."""
+    teams = [a_team(guaranteed_milli_gpu=2000), a_team("nlp")]
+    world = World(a_linked_node("n1", 4), a_linked_node("n2", 4), teams=teams)
+    other = where(world, world.run(a_job("other", 3000, team="nlp")))
+    grown = world.run(a_job("grown", 1000, workers=2, min_workers=2, max_workers=4))
+    attempt = world.get(grown).current
+    assert attempt is not None
+    assert [one.surplus for one in attempt.placements] == [False, False, True, True]
+    assert {one.node_id for one in attempt.placements} == {"n1", "n2"} - {other[0].split("-")[0]}
