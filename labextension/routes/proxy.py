@@ -80,11 +80,26 @@ class Row:
     body: type[BaseModel] = Nothing
 
 
+#: How another run loads its data.
+_LOADER = {"loader_workers": "0|[1-9][0-9]{0,2}", "loader_prefetch": "[1-9][0-9]{0,2}"}
+
+
 def _again(asked: Asked) -> Call[models.JobView]:
     here = asked.query.get("from_here", "false")
-    if asked.query.keys() - {"from_here"} or here not in ("true", "false"):
-        raise BadRequest("A job is run again with from_here true or false, and nothing else.")
-    return calls.again(asked.ref, key=asked.key, from_here=here == "true")
+    numbers = {name: text for name, text in asked.query.items() if name in _LOADER}
+    unknown = asked.query.keys() - {"from_here", *_LOADER}
+    fits = all(re.fullmatch(_LOADER[name], text) for name, text in numbers.items())
+    if unknown or here not in ("true", "false") or not fits:
+        message = (
+            "A job is run again with from_here true or false, loader_workers and loader_prefetch,"
+            " and nothing else."
+        )
+        raise BadRequest(message)
+    loader = None
+    if "loader_workers" in numbers:
+        told = {name.removeprefix("loader_"): int(text) for name, text in numbers.items()}
+        loader = models.LoaderSettings.model_validate(told)
+    return calls.again(asked.ref, key=asked.key, from_here=here == "true", loader=loader)
 
 
 def _jobs(asked: Asked) -> Call[models.JobList]:

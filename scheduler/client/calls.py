@@ -181,9 +181,16 @@ def resize_job(ref: str, size: models.JobSize) -> Call[models.JobView]:
     return _post(_path("jobs", ref, "resize"), models.JobView, size)
 
 
-def again(ref: str, *, key: str | None = None, from_here: bool = False) -> Call[models.JobView]:
+def again(
+    ref: str,
+    *,
+    key: str | None = None,
+    from_here: bool = False,
+    loader: models.LoaderSettings | None = None,
+) -> Call[models.JobView]:
     """Submit the same request again, as a new job; from an ended one's last checkpoint, or anew."""
     path, query = _path("jobs", ref, "again"), {"from_here": "true"} if from_here else {}
+    query |= {f"loader_{name}": str(it) for name, it in loader or () if it is not None}
     return Call(method="POST", path=path, query=query, answer=models.JobView, idempotency_key=key)
 
 

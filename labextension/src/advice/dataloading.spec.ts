@@ -19,6 +19,7 @@ const BOUND: IDataAdvice = {
   can_choose: true,
   text: ''
 };
+const MAY = { steer: true, runAgain: true };
 const CHOSEN = {
   workers: 3,
   prefetch: 2,
@@ -28,7 +29,7 @@ const CHOSEN = {
 };
 
 it('says what is waited for, what would help, and from what', () => {
-  const view = dataView(BOUND, true, msg);
+  const view = dataView(BOUND, MAY, msg);
   expect(view?.finding).toBe(
     'It waits for its data for 120 ms of 160 ms per batch (75 %). With 3 workers, 2 batches ahead, a batch likely takes 40 ms to 44 ms.'
   );
@@ -40,20 +41,20 @@ it('says what is waited for, what would help, and from what', () => {
 });
 
 it('has a button only for who may steer a job that is not over', () => {
-  expect(dataView(BOUND, false, msg)?.applies).toBeNull();
-  expect(dataView({ ...BOUND, can_choose: false }, true, msg)?.applies).toBe(
+  expect(dataView(BOUND, { ...MAY, steer: false }, msg)?.applies).toBeNull();
+  expect(dataView({ ...BOUND, can_choose: false }, MAY, msg)?.applies).toBe(
     null
   );
 });
 
 it('says what was chosen, takes it back, and offers it no second time', () => {
-  const chosen = dataView({ ...BOUND, chosen: CHOSEN }, true, msg);
+  const chosen = dataView({ ...BOUND, chosen: CHOSEN }, MAY, msg);
   expect(chosen?.chosen).toBe(
     'From its next attempt on: 3 workers, 2 batches ahead, as ada chose.'
   );
   expect([chosen?.applies, chosen?.takesBack]).toEqual([null, true]);
   const other = { ...CHOSEN, workers: 1, prefetch: 1, in_force: true };
-  const changed = dataView({ ...BOUND, chosen: other }, true, msg);
+  const changed = dataView({ ...BOUND, chosen: other }, MAY, msg);
   expect(changed?.chosen).toBe(
     'It runs with 1 worker, 1 batch ahead, as ada chose.'
   );
@@ -62,18 +63,14 @@ it('says what was chosen, takes it back, and offers it no second time', () => {
 
 it('says nothing where nothing was timed, and names no gain where none is known', () => {
   const unknown: IDataAdvice = { ...BOUND, verdict: 'unknown', advised: null };
-  expect(dataView(unknown, true, msg)).toBeNull();
-  expect(dataView({ ...unknown, chosen: CHOSEN }, true, msg)?.source).toBe('');
-  const fine = dataView(
-    { ...BOUND, verdict: 'fine', wait_ms: 1.25 },
-    true,
-    msg
-  );
+  expect(dataView(unknown, MAY, msg)).toBeNull();
+  expect(dataView({ ...unknown, chosen: CHOSEN }, MAY, msg)?.source).toBe('');
+  const fine = dataView({ ...BOUND, verdict: 'fine', wait_ms: 1.25 }, MAY, msg);
   expect(fine?.finding).toBe(
     'It hardly waits for its data: 1.3 ms of 160 ms per batch.'
   );
   const busy = { ...BOUND, verdict: 'busy' as const, gpu_percent: 96 };
-  expect(dataView(busy, true, msg)?.finding).toContain(
+  expect(dataView(busy, MAY, msg)?.finding).toContain(
     'busy all the same (96 %)'
   );
 });
@@ -89,7 +86,7 @@ it('words what is beside in the language of the page, and what is new as it came
     { kind: 'loader', values: [], text: '' },
     { kind: 'newer', values: [], text: 'Of a newer scheduler.' }
   ];
-  const said = dataView({ ...BOUND, hints }, true, msg)?.hints ?? [];
+  const said = dataView({ ...BOUND, hints }, MAY, msg)?.hints ?? [];
   expect(said[0]).toContain('has 2 of the 3 cores');
   expect(said[1]).toContain('its node has no more');
   expect(said[2]).toContain('takes 4.7 GiB once it is loaded');
@@ -97,4 +94,21 @@ it('words what is beside in the language of the page, and what is new as it came
   expect(said[3]).toContain('lie on nfs4');
   expect(said.at(-1)).toBe('Of a newer scheduler.');
   expect(new Set(said).size).toBe(8);
+});
+
+it('offers of a job that is over another run with what would help', () => {
+  const over = { ...BOUND, can_choose: false };
+  const view = dataView(over, MAY, msg);
+  expect([view?.applies, view?.runsAgain]).toEqual([null, over.advised]);
+  expect(
+    dataView(over, { ...MAY, runAgain: false }, msg)?.runsAgain
+  ).toBeNull();
+  expect(dataView(BOUND, MAY, msg)?.runsAgain).toBeNull();
+});
+
+it('does not promise a next attempt to a job that is over', () => {
+  const over = { ...BOUND, can_choose: false, chosen: CHOSEN };
+  expect(dataView(over, MAY, msg)?.chosen).toBe(
+    'It was over before it ran with 3 workers, 2 batches ahead, as ada chose.'
+  );
 });

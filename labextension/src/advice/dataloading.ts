@@ -18,6 +18,8 @@ export interface IDataView {
   chosen: string;
   /** What *Apply to the next attempt* sets; null = there is no such button. */
   applies: ILoaderSettings | null;
+  /** What another run of a job that is over sets; null = there is no such button. */
+  runsAgain: ILoaderSettings | null;
   /** *As the script says* takes a choice back. */
   takesBack: boolean;
 }
@@ -25,7 +27,7 @@ export interface IDataView {
 /** Null where nothing was timed and nothing chosen: a page says nothing of what it does not know. */
 export function dataView(
   advice: IDataAdvice,
-  maySteer: boolean,
+  may: { steer: boolean; runAgain: boolean },
   msg: Messages
 ): IDataView | null {
   const { trans } = msg;
@@ -48,18 +50,31 @@ export function dataView(
             advice.batches,
             advice.attempt ?? 1
           ),
-    chosen: chosen == null ? '' : chosenText(chosen, msg),
+    chosen: chosen == null ? '' : chosenText(chosen, advice.can_choose, msg),
     applies:
-      maySteer && advice.can_choose && advised != null && !applied
+      may.steer && advice.can_choose && advised != null && !applied
         ? advised
         : null,
-    takesBack: maySteer && advice.can_choose && chosen != null
+    runsAgain:
+      may.runAgain && !advice.can_choose && advised != null ? advised : null,
+    takesBack: may.steer && advice.can_choose && chosen != null
   };
 }
 
-function chosenText(chosen: ILoaderChoice, msg: Messages): string {
+function chosenText(
+  chosen: ILoaderChoice,
+  goesOn: boolean,
+  msg: Messages
+): string {
   const { trans } = msg;
   const workers = workersText(chosen.workers, chosen.prefetch, msg);
+  if (!goesOn && !chosen.in_force) {
+    return trans.__(
+      'It was over before it ran with %1, as %2 chose.',
+      workers,
+      chosen.by
+    );
+  }
   return chosen.in_force
     ? trans.__('It runs with %1, as %2 chose.', workers, chosen.by)
     : trans.__(

@@ -5,18 +5,19 @@ import { usePanel } from '../components/context';
 import { h } from '../components/h';
 import { ActionButton, Callout, LinkButton } from '../components/parts';
 import { useLooked } from '../components/polling';
-import { maySteer } from '../model/jobs';
+import { CommandIDs } from '../lab/ids';
+import { canRunAgain, maySteer } from '../model/jobs';
 import type { IDataAdvice, ILoaderSettings } from '../server/plans';
 import type { IJob } from '../server/types';
 import { useAttempt } from './attempt';
-import { dataView } from './dataloading';
+import { dataView, workersText } from './dataloading';
 
 /** Progress comes every few seconds; what it says of the data changes slowly. */
 const LOOK_EVERY_MS = 15_000;
 const HONOURED = 'GPUCOMMONS_LOADER_WORKERS, GPUCOMMONS_LOADER_PREFETCH';
 
 export function DataView({ job }: { job: IJob }): React.JSX.Element | null {
-  const { model, msg, trans } = usePanel();
+  const { commands, model, msg, trans } = usePanel();
   const { isBusy, problem, attempt } = useAttempt();
   const ask = React.useCallback(
     () =>
@@ -24,7 +25,11 @@ export function DataView({ job }: { job: IJob }): React.JSX.Element | null {
     [model, job.id]
   );
   const { found, look } = useLooked(ask, LOOK_EVERY_MS);
-  const view = found && dataView(found, maySteer(job, model.whoami), msg);
+  const may = {
+    steer: maySteer(job, model.whoami),
+    runAgain: canRunAgain(job)
+  };
+  const view = found && dataView(found, may, msg);
   if (!view) {
     return null;
   }
@@ -34,7 +39,23 @@ export function DataView({ job }: { job: IJob }): React.JSX.Element | null {
       await model.api.request('POST', path, settings);
       await look();
     });
-  const { applies } = view;
+  const runAgain = (settings: ILoaderSettings) =>
+    attempt(async () => {
+      const [workers, ahead] = [settings.workers ?? 0, settings.prefetch];
+      const query = `?loader_workers=${workers}&loader_prefetch=${ahead}`;
+      // Pressed twice it is the same wish.
+      const key = `loader-${job.id}-${workers}-${ahead}`;
+      const path = ['api', 'jobs', job.id, 'again'];
+      const next = await model.api.request<IJob>(
+        'POST',
+        path,
+        {},
+        { query, key }
+      );
+      model.add(next);
+      await commands.execute(CommandIDs.openJob, { job: next.id });
+    });
+  const { applies, runsAgain } = view;
   const isBound = found.verdict === 'bound';
   return (
     <section className="gc-Data" aria-label={trans.__('Data')}>
@@ -49,6 +70,20 @@ export function DataView({ job }: { job: IJob }): React.JSX.Element | null {
             }}
           >
             {trans.__('Apply to the next attempt')}
+          </ActionButton>
+        ) : null}
+        {runsAgain ? (
+          <ActionButton
+            isBusy={isBusy}
+            describedBy="gc-data-honoured"
+            onClick={() => {
+              void runAgain(runsAgain);
+            }}
+          >
+            {trans.__(
+              'Run again with %1',
+              workersText(runsAgain.workers ?? 0, runsAgain.prefetch, msg)
+            )}
           </ActionButton>
         ) : null}
         {view.chosen ? (
@@ -72,7 +107,7 @@ export function DataView({ job }: { job: IJob }): React.JSX.Element | null {
         <p className="gc-Muted" id="gc-data-honoured">
           {[
             view.source,
-            applies || view.chosen
+            applies || runsAgain || view.chosen
               ? trans.__(
                   'Set on torch’s data loaders before their first batch (%1); what runs goes on as it began.',
                   HONOURED

@@ -14,6 +14,7 @@ from gpucommons.scheduler.api.routes.routers import a_router
 from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.curves.points import Source
 from gpucommons.scheduler.files.snapshots import Receiving
+from gpucommons.scheduler.models.plans.loading import MOST_LOADERS
 from gpucommons.scheduler.service import advice, authorization, data_loading, job_quote, why
 from gpucommons.scheduler.service import curve_outlook as outlooks
 from gpucommons.scheduler.service.advice import past
@@ -111,11 +112,24 @@ async def resize_job(ref: JobRef, request: models.JobSize, caller: AnyCaller) ->
 
 
 @router.post("/jobs/{ref:path}/again", status_code=201)
-async def again(
-    ref: JobRef, caller: AnyCaller, key: IdempotencyKey = None, *, from_here: bool = False
+async def again(  # noqa: PLR0913 - one wish, in parts
+    ref: JobRef,
+    caller: AnyCaller,
+    key: IdempotencyKey = None,
+    *,
+    from_here: bool = False,
+    loader_workers: Annotated[int | None, Query(ge=0, le=MOST_LOADERS)] = None,
+    loader_prefetch: Annotated[int, Query(ge=1, le=MOST_LOADERS)] = 2,
 ) -> models.JobView:
-    """Submit the same request again, as a new job; from where an ended job of one's own stood, or anew."""
-    return await caller.run(run_again.again, ref, key=key, from_here=from_here)
+    """Submit the same request again, as a new job; from where an ended job of one's own stood, or anew.
+
+    ``loader_workers`` and ``loader_prefetch`` set its torch data loaders, as ``POST …/data`` does for the
+    next attempt of a job that is not over.
+    """
+    loader = None
+    if loader_workers is not None:
+        loader = models.LoaderSettings(workers=loader_workers, prefetch=loader_prefetch)
+    return await caller.run(run_again.again, ref, key=key, from_here=from_here, loader=loader)
 
 
 @router.get("/jobs/{ref:path}/log")

@@ -51,6 +51,11 @@ def data(arguments: argparse.Namespace) -> int:
         lines.append(f"Chosen by {found.chosen.by}: {chosen} ({since}).")
     elif found.advised is not None and found.can_choose:
         lines.append(f"To set it for the next attempt: gpucommons data {arguments.job} --apply")
+    elif found.advised is not None and found.advised.workers is not None:
+        wanted_so = (
+            f"--loader-workers {found.advised.workers} --loader-prefetch {found.advised.prefetch}"
+        )
+        lines.append(f"To run it again so: gpucommons again {arguments.job} {wanted_so}")
     show(found, "\n".join(lines), output=arguments.output)
     return 0
 
@@ -66,6 +71,29 @@ def _wanted(
         message = f"Nothing is advised that could be set. {found.text}"
         raise BadRequest(message)
     return found.advised if arguments.apply else None
+
+
+def add_loader(command: argparse.ArgumentParser) -> None:
+    """How another run of a job is to load its data."""
+    command.add_argument(
+        "--loader-workers",
+        type=_number,
+        metavar="N",
+        help="processes that load data for each training process, in torch's data loaders",
+    )
+    command.add_argument(
+        "--loader-prefetch", type=_number, metavar="N", help="batches that each has ready: 2"
+    )
+
+
+def chosen_loader(arguments: argparse.Namespace) -> models.LoaderSettings | None:
+    """None = as was chosen for the job that is run again."""
+    workers, prefetch = arguments.loader_workers, arguments.loader_prefetch
+    if workers is None and prefetch is not None:
+        raise BadRequest("--loader-prefetch N goes with --loader-workers N.")
+    return (
+        None if workers is None else models.LoaderSettings(workers=workers, prefetch=prefetch or 2)
+    )
 
 
 def _number(text: str) -> int:

@@ -8,6 +8,7 @@ import sys
 from gpucommons.gpu.slices.slices import parse_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
+from gpucommons.scheduler.cli.jobs.data import add_loader, chosen_loader
 from gpucommons.scheduler.cli.jobs.listing import size
 from gpucommons.scheduler.cli.operating import notebooks
 from gpucommons.scheduler.cli.options import gib, positive
@@ -41,6 +42,7 @@ def add_commands(
         if name == "again":
             about = "go on from what it saved last, not anew"
             command.add_argument("--from-here", action="store_true", help=about)
+            add_loader(command)
     _add_resize(commands, shared)
 
 
@@ -68,7 +70,9 @@ def act(arguments: argparse.Namespace) -> int:
     """Cancel or resume a job, or run it again."""
     with connect(arguments) as scheduler:
         if arguments.command == "again":
-            job = scheduler.send(calls.again(arguments.job, from_here=arguments.from_here))
+            loader = chosen_loader(arguments)
+            again = calls.again(arguments.job, from_here=arguments.from_here, loader=loader)
+            job = scheduler.send(again)
         else:
             call = {"cancel": calls.cancel, "resume": calls.resume}[arguments.command]
             job = scheduler.send(call(arguments.job))

@@ -8,6 +8,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import Submit
 from gpucommons.scheduler.core.model.lifecycle import check_over
 from gpucommons.scheduler.core.model.types import Spec, UserName, Workload
+from gpucommons.scheduler.data_loading import LoaderChoice
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.idempotency import fingerprint
 from gpucommons.scheduler.models.fields import name_by_itself
@@ -30,10 +31,19 @@ _OF_ITS_OWNER: dict[str, object] = {"secrets": {}, "results_to": None}
 _LABELS_OF_FIRST = frozenset({OBJECT_LABEL, ORIGIN_LABEL})
 
 
-def again(
-    service: Service, principal: Principal, ref: str, *, key: str | None, from_here: bool = False
+def again(  # noqa: PLR0913 - one wish, in parts
+    service: Service,
+    principal: Principal,
+    ref: str,
+    *,
+    key: str | None,
+    from_here: bool = False,
+    loader: models.LoaderSettings | None = None,
 ) -> models.JobView:
-    """Submit the same request again, as a new job of the caller; from its last checkpoint, or anew."""
+    """Submit the same request again, as a new job of the caller; from its last checkpoint, or anew.
+
+    It loads its data as was chosen for that one, or as is chosen now.
+    """
     found = find_job(service, principal, ref)
     snapshots.check_may_run(service, principal, found)
     onward = {}
@@ -46,9 +56,27 @@ def again(
         service,
         principal,
         lambda: _checked(service, principal, request, found.spec.name, Repeated()),
-        request=("again", found.workload_id, *(("from here",) if from_here else ())),
+        request=(
+            "again",
+            found.workload_id,
+            *(("from here",) if from_here else ()),
+            *(() if loader is None else ("loader", loader.workers, loader.prefetch)),
+        ),
         key=key,
-        loader=found.loader,
+        loader=found.loader if loader is None else _chosen(service, principal, loader),
+    )
+
+
+def _chosen(
+    service: Service, principal: Principal, loader: models.LoaderSettings
+) -> LoaderChoice | None:
+    if loader.workers is None:
+        return None
+    return LoaderChoice(
+        workers=loader.workers,
+        prefetch=loader.prefetch,
+        by=principal.name,
+        at_ms=service.now_ms(),
     )
 
 

@@ -122,10 +122,18 @@ async def test_a_job_goes_on_from_where_it_stood_only_where_that_is_said(
     await served.http.post(f"{path}?from_here=true&{stamp}", json={})
     refused = [
         (await served.http.post(f"{path}?{query}", json={})).status_code
-        for query in ("from_here=yes", "user=bob")
+        for query in ("from_here=yes", "user=bob", "loader_workers=-1", "loader_prefetch=0")
     ]
     queries = [r.url.query for r in api.requests if r.url.path.endswith("/again")]
-    assert (queries, refused) == ([b"from_here=true"], [422, 422])
+    assert (queries, refused) == ([b"from_here=true"], [422] * 4)
+
+
+async def test_a_job_is_run_again_with_a_loader_that_is_set_otherwise(
+    served: Any, api: Any
+) -> None:
+    query = "loader_workers=3&loader_prefetch=4"
+    await served.http.post(f"gpucommons/api/jobs/{JOB_ID}/again?{query}", json={})
+    assert [r.url.query.decode() for r in api.requests if r.url.path.endswith("/again")] == [query]
 
 
 async def test_every_row_of_the_table_was_tried() -> None:

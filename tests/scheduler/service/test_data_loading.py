@@ -179,3 +179,21 @@ def test_nothing_is_advised_that_cannot_be_chosen_also_after_an_older_report(
 def test_a_report_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         models.LoadingReport.model_validate(LOADING | wrong)
+
+
+def test_a_job_that_is_over_is_run_again_as_is_advised(world: ServiceWorld) -> None:
+    ann, job = world.principal("ann"), running(world)
+    tell(world, job)
+    done(jobs.cancel(world.service, ann, job.id))
+    world.pass_time(60_000)
+    over = asked(world, job)
+    assert (over.can_choose, over.advised) == (False, models.LoaderSettings(workers=3, prefetch=2))
+    again = run_again.again(world.service, ann, job.id, key="once", loader=over.advised)
+    twice = run_again.again(world.service, ann, job.id, key="once", loader=over.advised)
+    world.pass_time(0)
+    chosen = asked(world, again).chosen
+    assert chosen is not None
+    assert (chosen.workers, chosen.by, chosen.in_force) == (3, "ann", True)
+    assert twice.id == again.id
+    plain = run_again.again(world.service, ann, job.id, key=None)
+    assert asked(world, plain).chosen is None

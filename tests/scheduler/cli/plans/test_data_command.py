@@ -49,3 +49,16 @@ def test_what_cannot_be_set_is_refused_with_what_is_known(cli: Cli, world: Watch
     assert cli("data", job.name, "--prefetch", "2").code == 2
     assert cli("data", job.name, "--workers", "many").code == 2
     assert cli("data", job.name, "--workers", "5000").code == 2
+
+
+def test_a_job_that_is_over_is_run_again_as_its_advice_says(cli: Cli, world: WatchedWorld) -> None:
+    job = waiting_for_data(world)
+    cli("cancel", job.name)
+    world.pass_time(60_000)
+    line = cli("data", job.name).out.splitlines()[-1]
+    wanted = line.removeprefix("To run it again so: gpucommons ").split()
+    assert wanted == ["again", job.name, "--loader-workers", "3", "--loader-prefetch", "2"]
+    again = cli(*wanted, "--output", "json").json
+    chosen = cli("data", again["name"], "--output", "json").json["chosen"]
+    assert (chosen["workers"], chosen["by"]) == (3, "ann")
+    assert cli("again", job.name, "--loader-prefetch", "2").code == 2
