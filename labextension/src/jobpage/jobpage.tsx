@@ -45,7 +45,7 @@ import {
   Pill
 } from '../components/parts';
 import { Standing } from '../panel/panel';
-import { PlanView } from './planview';
+import { PlanView } from '../advice/planview';
 import { ResultsView, TrackedView } from './resultsview';
 import { TimelineView } from './timelineview';
 import { Place, Warnings, WorkersView } from './workersview';
