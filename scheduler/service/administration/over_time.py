@@ -149,7 +149,11 @@ def count_of(steps: Steps) -> int:
 
 
 def written_ms(now_ms: int) -> Millis:
-    """Up to where the ledger is written, most likely."""
+    """Up to where the ledger is written, most likely: all that looks back ends there.
+
+    After it there are rows of what has ended already, without those of who lent it, and pages that
+    end elsewhere would differ.
+    """
     return Millis(now_ms - now_ms % 60_000 - _WRITTEN_MS)
 
 
@@ -161,7 +165,7 @@ def daily(
     The ledger of a month has millions of rows: it is read once, for days, weeks and sums.
     """
     first_ms = monday_of(from_ms)
-    end_ms = min(monday_of(to_ms - 1) + WEEK_MS, service.now_ms())
+    end_ms = min(monday_of(to_ms - 1) + WEEK_MS, written_ms(service.now_ms()))
     if end_ms <= from_ms:
         return None
     steps = Steps(from_ms=Millis(first_ms), to_ms=Millis(end_ms), step_ms=DAY_MS)

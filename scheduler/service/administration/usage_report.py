@@ -34,7 +34,8 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
     """Usage by team, user and project in a span; of the caller's own teams, or of all for admins.
 
     Of days that are long over it begins and ends with a quarter of an hour: so long is a row of what was
-    lent by then, and all columns are to be of one span. ``drawn``: with days and weeks.
+    lent by then, and all columns are to be of one span. It ends where the ledger is written, as all
+    that looks back does. ``drawn``: with days and weeks.
     """
     authorization.history.report(principal)
     if not 0 <= from_ms < to_ms or to_ms - from_ms > _LONGEST_REPORT_DAYS * _DAY_MS:
@@ -47,7 +48,8 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
     from_ms, to_ms = in_whole_rows(from_ms=from_ms, to_ms=to_ms, now_ms=service.now_ms())
     teams = authorization.history.report_teams(principal)
     past = over_time.daily(service, from_ms, to_ms, teams) if drawn else None
-    priced = priced_sums(service, Millis(from_ms), Millis(to_ms), teams, past=past)
+    until_ms = max(from_ms, min(to_ms, over_time.written_ms(service.now_ms())))
+    priced = priced_sums(service, Millis(from_ms), Millis(until_ms), teams, past=past)
     currency = costs.currency_of(_priced(service).values())
     rows = report_rows(priced, currency)
     return models.Report(
@@ -62,7 +64,7 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
         weeks=[] if past is None else over_time.weeks(service, past),
         **_lent(
             service,
-            Steps(from_ms=Millis(from_ms), to_ms=Millis(to_ms)),
+            Steps(from_ms=Millis(from_ms), to_ms=Millis(until_ms)),
             [one for one, _ in priced],
             sum(row.borrowed_milli_gpu_h for row in rows),
             teams,
@@ -117,7 +119,7 @@ def _lent(  # noqa: PLR0913 - a span, what was held in it, and of whom
 ) -> dict[str, Any]:
     """Who lent what, and how much there was to hold."""
     rows = service.store.quota_minutes.sums(
-        from_ms=span.from_ms, to_ms=span.to_ms, step_ms=span.to_ms
+        from_ms=span.from_ms, to_ms=span.to_ms, step_ms=span.to_ms or 1
     )
     first_ms = min((row.minute_ms for row in rows), default=None)
     until_ms = span.to_ms if first_ms is None else first_ms

@@ -8,7 +8,7 @@ from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName, UserName
-from gpucommons.scheduler.service.administration import usage_report
+from gpucommons.scheduler.service.administration import over_time, usage_report
 from gpucommons.scheduler.service.costs import Cost
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.service.views.history import lent_fields, report_rows
@@ -39,7 +39,7 @@ def test_lent_and_what_is_in_no_quota_make_up_what_was_borrowed(world: ServiceWo
 
     found = report(world)
 
-    rows = world.store.ledger(from_ms=Millis(0), to_ms=Millis(world.now_ms))
+    rows = world.store.ledger(from_ms=Millis(0), to_ms=over_time.written_ms(world.now_ms))
     held = sum(row.held_milli_gpu_ms for row in rows)
     borrowed = sum(row.borrowed_milli_gpu_h for row in found.rows)
     assert borrowed == round(held / 3_600_000) > 1000
@@ -51,6 +51,27 @@ def test_lent_and_what_is_in_no_quota_make_up_what_was_borrowed(world: ServiceWo
     assert all(abs(one - borrowed / 2) < 1 for one in lent.values())
     assert sum(lent.values()) == borrowed
     assert (found.lent_unknown_milli_gpu_h, found.lent_by_none_milli_gpu_h) == (0, 0)
+
+
+def test_what_a_borrower_held_in_the_minute_that_it_ended_in_is_not_of_gpus_in_no_quota(
+    world: ServiceWorld,
+) -> None:
+    """Its minutes are written when it ends, who lent it when the minute is over."""
+    role = {"milli_gpu": 4000, "command": ["sleep"]}
+    job = jobs.submit(world.service, world.principal("ann"), a_request(role=role), key=None)
+    run_for(world, 5)
+    world.pass_time(20_000)
+    jobs.cancel(world.service, world.principal("ann"), job.id)
+    world.pass_time(5_000)
+
+    found = report(world)
+
+    assert world.store.ledger(
+        from_ms=Millis(world.now_ms - world.now_ms % MINUTE_MS), to_ms=Millis(world.now_ms)
+    )
+    borrowed = sum(row.borrowed_milli_gpu_h for row in found.rows)
+    assert found.lent_by_none_milli_gpu_h == 0
+    assert sum(row.lent_milli_gpu_h for row in found.lent) == borrowed > 0
 
 
 def test_a_span_of_long_ago_that_cuts_folded_minutes_is_widened_and_its_columns_agree(

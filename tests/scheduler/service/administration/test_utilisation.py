@@ -109,6 +109,22 @@ def test_changes_and_finished_experiments_stand_beside_it(worked: ServiceWorld) 
     assert all(mark.at_ms >= found.from_ms for mark in found.marks)
 
 
+@pytest.mark.parametrize("days", [days for days, _ in RESOLUTIONS])
+def test_the_report_of_the_same_moment_has_the_same_weeks(
+    worked: ServiceWorld, days: int
+) -> None:
+    """Also just after a job has ended, whose minutes are written then."""
+    worked.script = Script(run_ms=10)
+    jobs.submit(worked.service, worked.principal("ann"), a_request(name="short"), key=None)
+    worked.pass_time(2_000)
+    week = seen(worked, days=days).weeks[-1]
+    report = usage_report.report(
+        worked.service, worked.admin, from_ms=week.from_ms, to_ms=worked.now_ms, drawn=True
+    )
+    assert report.weeks[-1] == week
+    assert sum(row.held_milli_gpu_h for row in report.rows) == week.held_milli_gpu_h
+
+
 @pytest.mark.parametrize("days", [days for days, step_ms in RESOLUTIONS if step_ms >= DAY_MS])
 @pytest.mark.parametrize("team", [None, "vision", "nlp"])
 def test_days_and_weeks_are_drawn_of_one_reading_of_the_ledger(
