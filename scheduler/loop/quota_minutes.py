@@ -1,8 +1,9 @@
 """Who lent what: how large pools and quotas were in a minute, and which of it borrowers held.
 
 Borrowers hold GPUs of a pool, never one team's. So what they hold is shared out over all that was
-unused: each team's quota that its own work did not hold, and the GPUs in no team's quota. What teams
-lent and what came from no team's quota make up what was borrowed.
+unused: each team's quota that its own work did not hold by right, and the GPUs in no team's quota. What
+teams lent and what came from no team's quota make up what was borrowed. A team may lend to itself: its
+jobs borrow what is fixed for its notebooks.
 """
 
 from __future__ import annotations

@@ -95,7 +95,8 @@ COLUMNS = (
     (
         gettext_noop("Lent"),
         gettext_noop(
-            "What borrowers held of GPUs in the team's quota that its own work did not hold."
+            "What borrowers held of GPUs in the team's quota that no work of its own held by right. The"
+            " team may borrow from itself: its jobs borrow what is fixed for its notebooks."
         ),
     ),
     (

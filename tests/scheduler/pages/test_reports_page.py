@@ -66,6 +66,7 @@ async def test_the_report_draws_days_and_says_what_its_columns_mean(visit: Any) 
         "held 600.0 of 768.0, no data of use, borrowed 150.0, idle 30.0, lost at most 4.0",
         "By project",
         "<dt>Borrowed</dt>",
+        "The team may borrow from itself",
         "Experiments finished per week",
     ):
         assert words in text
