@@ -68,6 +68,9 @@ class UsePoint(View):
     """Means of a step, in milli-GPU; None = not known, which is not zero."""
 
     from_ms: int
+    #: What they are means of: the first and the last step may be known in part. Means of several
+    #: steps weigh by it.
+    known_ms: int = 1
     #: Reserved, used or not.
     allocated_milli_gpu: int | None = None
     #: Allocated, times how much it computed; None where nothing was measured.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -133,19 +133,34 @@ def moment(at_ms: int, step_ms: int) -> str:
     return day if step_ms >= _DAY_MS else f"{day}, {at:%H:%M}"
 
 
-def mean(amounts: Sequence[int | None]) -> int | None:
-    """Of what is known."""
-    known = [one for one in amounts if one is not None]
-    return round(sum(known) / len(known)) if known else None
+def mean(points: Sequence[UsePoint], of: Callable[[UsePoint], int | None]) -> int | None:
+    """Of what is known, each point for as long as it is: so it is the ledger's, as in the report."""
+    known = [(amount, one.known_ms) for one in points if (amount := of(one)) is not None]
+    long_ms = sum(known_ms for _, known_ms in known)
+    return round(sum(amount * known_ms for amount, known_ms in known) / long_ms) if known else None
+
+
+def allocated(point: UsePoint) -> int | None:
+    """Reserved, used or not."""
+    return point.allocated_milli_gpu
+
+
+def used(point: UsePoint) -> int | None:
+    """What computed of it."""
+    return point.used_milli_gpu
+
+
+def there(point: UsePoint) -> int | None:
+    """What it is measured against."""
+    return point.there_milli_gpu
 
 
 def card(name: str, points: Sequence[UsePoint], measure: str) -> Card:
     """A team's or a pool's line; ``measure``: what `there` counts."""
-    allocated = [one.allocated_milli_gpu for one in points]
-    used = [one.used_milli_gpu for one in points]
-    there = [one.there_milli_gpu for one in points]
-    top = max((one for one in (*allocated, *there) if one is not None), default=0) or 1
-    newest = next((one for one in reversed(there) if one is not None), None)
+    lines = {of: [of(one) for one in points] for of in (allocated, used, there)}
+    tops = (one for of in (allocated, there) for one in lines[of] if one is not None)
+    top = max(tops, default=0) or 1
+    newest = next((one for one in reversed(lines[there]) if one is not None), None)
     beside = (
         ""
         if newest is None
@@ -153,14 +168,14 @@ def card(name: str, points: Sequence[UsePoint], measure: str) -> Card:
     )
     means = gettext(
         "allocated %(allocated)s, used %(used)s",
-        allocated=gpus(mean(allocated)),
-        used=gpus(mean(used)),
+        allocated=gpus(mean(points, allocated)),
+        used=gpus(mean(points, used)),
     )
     return Card(
         name=name,
-        allocated=_steps(allocated, top, closed=False),
-        used=_steps(used, top, closed=True),
-        there=_steps(there, top, closed=False),
+        allocated=_steps(lines[allocated], top, closed=False),
+        used=_steps(lines[used], top, closed=True),
+        there=_steps(lines[there], top, closed=False),
         top=gpus(top),
         text=f"{means}{beside}",
     )

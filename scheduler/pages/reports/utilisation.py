@@ -91,8 +91,7 @@ def _kind(of: str) -> str:
 def _means(points: Sequence[UsePoint], measure: str) -> tuple[tuple[str, str], ...]:
     """Means of what is known, as parts of what was there."""
     allocated, used, there = (
-        drawing.mean([getattr(one, name) for one in points])
-        for name in ("allocated_milli_gpu", "used_milli_gpu", "there_milli_gpu")
+        drawing.mean(points, of) for of in (drawing.allocated, drawing.used, drawing.there)
     )
 
     def part(amount: int | None) -> str:

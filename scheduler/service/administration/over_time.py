@@ -263,6 +263,7 @@ def _point(tally: Tally, from_ms: int, to_ms: int) -> UsePoint:
     known_ms = max(1, to_ms - max(from_ms, tally.first_ms or from_ms))
     return UsePoint(
         from_ms=from_ms,
+        known_ms=known_ms,
         allocated_milli_gpu=None if tally.held is None else round(tally.held / known_ms),
         used_milli_gpu=None if tally.used is None else round(tally.used / known_ms),
         there_milli_gpu=None if tally.there is None else round(tally.there / known_ms),

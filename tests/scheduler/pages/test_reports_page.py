@@ -18,7 +18,7 @@ from gpucommons.scheduler.models.notifications import (
     NotificationsView,
     NotificationView,
 )
-from gpucommons.scheduler.models.reports import ReportDay
+from gpucommons.scheduler.models.reports import ReportDay, UsePoint
 from gpucommons.scheduler.models.text import report_parquet
 from gpucommons.scheduler.pages.reports import drawing
 
@@ -284,6 +284,16 @@ def test_an_axis_has_few_round_labels(top: int) -> None:
         number * Decimal(labels[1]) for number in range(len(labels))
     ]
     assert all(0 <= tick.y <= drawing.DAYS_HEIGHT for tick in drawn.ticks)
+
+
+def test_a_mean_weighs_a_step_by_how_long_it_is_known() -> None:
+    points = [
+        UsePoint(from_ms=0),
+        UsePoint(from_ms=1, known_ms=60_000, allocated_milli_gpu=4000),
+        UsePoint(from_ms=2, known_ms=180_000, allocated_milli_gpu=0),
+    ]
+    assert drawing.mean(points, drawing.allocated) == 1000
+    assert drawing.mean(points, drawing.used) is None
 
 
 async def test_the_report_and_the_changes_are_as_a_german_reads_them(visit: Any) -> None:

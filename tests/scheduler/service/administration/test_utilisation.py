@@ -109,10 +109,21 @@ def test_changes_and_finished_experiments_stand_beside_it(worked: ServiceWorld) 
     assert all(mark.at_ms >= found.from_ms for mark in found.marks)
 
 
+def test_points_with_their_known_time_are_what_the_report_has_held(worked: ServiceWorld) -> None:
+    found = seen(worked)
+    report = usage_report.report(
+        worked.service, worked.admin, from_ms=found.from_ms, to_ms=worked.now_ms
+    )
+    held = sum(
+        one.allocated_milli_gpu * one.known_ms
+        for one in found.lines[0].points
+        if one.allocated_milli_gpu is not None
+    )
+    assert round(held / HOUR_MS) == sum(row.held_milli_gpu_h for row in report.rows)
+
+
 @pytest.mark.parametrize("days", [days for days, _ in RESOLUTIONS])
-def test_the_report_of_the_same_moment_has_the_same_weeks(
-    worked: ServiceWorld, days: int
-) -> None:
+def test_the_report_of_the_same_moment_has_the_same_weeks(worked: ServiceWorld, days: int) -> None:
     """Also just after a job has ended, whose minutes are written then."""
     worked.script = Script(run_ms=10)
     jobs.submit(worked.service, worked.principal("ann"), a_request(name="short"), key=None)
