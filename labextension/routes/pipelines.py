@@ -23,13 +23,17 @@ from gpucommons.scheduler.client.documents.pipelines import (
     read_pipeline,
     steps_in_order,
 )
-from gpucommons.scheduler.client.snapshot import MAX_SNAPSHOT_BYTES
+from gpucommons.scheduler.client.snapshot import MAX_SNAPSHOT_BYTES, Packing, list_only, pack
 from gpucommons.scheduler.client.submission import LOCK_FILE
 from gpucommons.scheduler.errors import Conflict, SchedulerError
-from gpucommons.scheduler.models import Model, Name, PipelineView, StepRequest, View
+from gpucommons.scheduler.models import JobRequest, Model, Name, PipelineView, StepRequest, View
 from gpucommons.scheduler.models.text.job_summary import all_that_runs
 
 _SUFFIXES = (".yaml", ".yml")
+#: Fields of a job, and of a role, that have a place of their own; the name is that of what runs.
+_SHOWN = {"name", "roles", "snapshot", "environment", "secrets", "env", "links", "links_from"}
+_SHOWN |= {"results_to"}
+_SHOWN_OF_ROLE = {"name", "count", "milli_gpu", "command"}
 
 
 class PipelineFile(Model):
@@ -61,6 +65,8 @@ class StepPreview(View):
     #: Below the owner's home.
     links: list[str]
     results_to: str | None
+    #: All else that the file says of it: ``pools=a100, h100``.
+    others: list[str]
 
 
 class FolderPreview(View):
@@ -84,7 +90,7 @@ class PipelinePreview(View):
     #: Each behind those that it needs.
     steps: list[StepPreview]
     folders: list[FolderPreview]
-    #: Hash of all of it, with the content of the folders.
+    #: Hash of all of it, with the files of the folders as they are now.
     seen: str
 
 
@@ -97,7 +103,7 @@ class PipelineHandler(FileHandler):
         """The steps of a file, and what would go along."""
         try:
             asked = PipelineFile.model_construct(path=self.get_query_argument("path", ""))
-            root, read = await self._read(asked)
+            root, read = await self._read(asked, list_only)
             self.answer(_preview(asked.path, root, read))
         except SchedulerError as error:
             self.refuse(error)
@@ -115,13 +121,16 @@ class PipelineHandler(FileHandler):
             self.answer(view)
 
     async def _run(self, asked: PipelineFile, scheduler: Any) -> PipelineView:
-        _, read = await self._read(asked)
-        if asked.seen not in (None, _seen(read)):
-            message = (
-                "The file, or what goes along with it, has changed since its steps were shown. Look"
-                " again."
-            )
-            raise Conflict(message)
+        _, read = await self._read(asked, pack)
+        if asked.seen is not None:
+            # Looked at once more after it was packed: what changed before or meanwhile is noticed.
+            _, now = await self._read(asked, list_only)
+            if asked.seen != _seen(now):
+                message = (
+                    "The file, or what goes along with it, has changed since its steps were shown."
+                    " Look again."
+                )
+                raise Conflict(message)
         for sha256, folder in read.folders.items():
             await scheduler.send(calls.put_snapshot(sha256, folder.packed.content))
         view: PipelineView = await scheduler.send(
@@ -129,11 +138,16 @@ class PipelineHandler(FileHandler):
         )
         return view
 
-    async def _read(self, asked: PipelineFile) -> tuple[Path, ReadPipeline]:
+    async def _read(self, asked: PipelineFile, packing: Packing) -> tuple[Path, ReadPipeline]:
         desk = self.desk()
         root = desk.root.resolve()
         file = await asyncio.to_thread(desk.locate, asked.path, suffixes=_SUFFIXES)
-        bounds = Bounds(max_bytes=MAX_SNAPSHOT_BYTES, within=root, most_bytes=MAX_SNAPSHOT_BYTES)
+        bounds = Bounds(
+            max_bytes=MAX_SNAPSHOT_BYTES,
+            within=root,
+            most_bytes=MAX_SNAPSHOT_BYTES,
+            packing=packing,
+        )
         with _named_below(root):
             read = await asyncio.to_thread(read_pipeline, file, team=asked.team, bounds=bounds)
             steps_in_order(read.request)  # said before anything is uploaded
@@ -154,18 +168,18 @@ def _preview(path: str, root: Path, read: ReadPipeline) -> PipelinePreview:
         path=path,
         name=read.request.name,
         team=read.request.team,
-        steps=[_step(each) for each in steps_in_order(read.request)],
+        steps=[_step(each, read) for each in steps_in_order(read.request)],
         folders=[_folder(root, each) for each in read.folders.values()],
         seen=_seen(read),
     )
 
 
 def _seen(read: ReadPipeline) -> str:
-    """What would run, whoever pays: a step names its folder by the hash of what is in it."""
+    """What would run, whoever pays: a step names its folder by the hash of its listing."""
     return hashlib.sha256(read.request.model_dump_json(exclude={"team"}).encode()).hexdigest()
 
 
-def _step(step: StepRequest) -> StepPreview:
+def _step(step: StepRequest, read: ReadPipeline) -> StepPreview:
     job = step.job
     return StepPreview(
         name=step.name,
@@ -178,7 +192,20 @@ def _step(step: StepRequest) -> StepPreview:
         variables=[f"{name}={value}" for name, value in job.env.items()],
         links=[str(PurePosixPath(job.links_from or "", each)) for each in job.links],
         results_to=job.results_to,
+        others=list(_others(job, read)),
     )
+
+
+def _others(job: JobRequest, read: ReadPipeline) -> Iterator[str]:
+    """What a step says beside that: whoever looks agrees to it, too."""
+    said = job.model_dump(mode="json", exclude_defaults=True, exclude=_SHOWN)
+    if job.snapshot is not None and job.snapshot not in read.folders:
+        said["snapshot"] = job.snapshot
+    for number, role in enumerate(job.roles):
+        fields = role.model_dump(mode="json", exclude_defaults=True, exclude=_SHOWN_OF_ROLE)
+        said |= {f"roles.{number}.{name}": value for name, value in fields.items()}
+    for name, value in said.items():
+        yield f"{name}={', '.join(map(str, value)) if isinstance(value, list) else value}"
 
 
 def _folder(root: Path, folder: Folder) -> FolderPreview:

@@ -8,14 +8,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.client.documents.mappings import read_mapping
+from gpucommons.scheduler.client.documents.mappings import MAX_CONFIG_BYTES, read_mapping
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences
 
 
 def read_config(path: Path) -> models.ConfigModel:
     """Read pools, teams and policy."""
-    return config_of(path, read_mapping(path, of="pools, teams or policy"))
+    document = read_mapping(path, of="pools, teams or policy", max_bytes=MAX_CONFIG_BYTES)
+    return config_of(path, document)
 
 
 def config_of(path: Path, document: dict[str, Any]) -> models.ConfigModel:

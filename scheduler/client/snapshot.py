@@ -12,7 +12,7 @@ import os
 import stat
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -51,6 +51,8 @@ class PackedFile:
     #: Below the root, with forward slashes.
     path: str
     size_bytes: int
+    #: When it was last changed; 0 of one whose content was read.
+    changed_ns: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,7 +111,13 @@ def preview(root: Path) -> Listing:
         if isinstance(entry, ExcludedFile):
             excluded.append(entry)
         else:
-            files.append(PackedFile(path=entry.path, size_bytes=entry.status.st_size))
+            status = entry.status
+            # Not st_mtime, which whoever writes a file can set.
+            files.append(
+                PackedFile(
+                    path=entry.path, size_bytes=status.st_size, changed_ns=status.st_ctime_ns
+                )
+            )
         if len(files) + len(excluded) > MAX_FILES:
             most = fullest((*files, *excluded))
             most_of_them = f", most of them in {most}" if most else ""
@@ -174,6 +182,34 @@ def pack(
     )
 
 
+def list_only(
+    root: Path, *, max_bytes: int = MAX_SNAPSHOT_BYTES, extra: Mapping[str, bytes] | None = None
+) -> Packed:
+    """What :func:`pack` would take, without content: no file is read.
+
+    Its hash names no snapshot. It stays the same while no file is changed.
+
+    Raises
+    ------
+    BadRequest, TooLarge
+        See :func:`pack`.
+    """
+    listing, added = preview(root), extra or {}
+    _refuse_over(root, listing, max_bytes)
+    found = {file.path: file for file in listing.files}
+    found |= {
+        path: PackedFile(path=path, size_bytes=len(content)) for path, content in added.items()
+    }
+    files = tuple(found[path] for path in sorted(found))
+    named = repr((files, sorted(added.items()))).encode(errors="surrogatepass")
+    return Packed(
+        content=b"",
+        sha256=hashlib.sha256(named).hexdigest(),
+        files=files,
+        excluded=listing.excluded,
+    )
+
+
 class Packing(Protocol):
     """:func:`pack`, or what stands for it."""
 
@@ -181,27 +217,28 @@ class Packing(Protocol):
         """Pack a folder."""
 
 
-def packed_once(*, most_bytes: int | None = None) -> Packing:
+def packed_once(packing: Packing = pack, *, most_bytes: int | None = None) -> Packing:
     """Pack each folder once: what runs in it runs from the same files, whatever happens meanwhile.
 
     All of them together hold at most ``most_bytes``, where that is given.
     """
     known: dict[tuple[Path, tuple[tuple[str, bytes], ...]], Packed] = {}
 
-    def packing(root: Path, *, max_bytes: int, extra: Mapping[str, bytes]) -> Packed:
+    def once(root: Path, *, max_bytes: int, extra: Mapping[str, bytes]) -> Packed:
         key = (root, tuple(sorted(extra.items())))
         if key not in known:
             if most_bytes is not None and known:
                 _refuse_together(root, known.values(), most_bytes)
-            known[key] = pack(root, max_bytes=max_bytes, extra=extra)
+            known[key] = packing(root, max_bytes=max_bytes, extra=extra)
         return known[key]
 
-    return packing
+    return once
 
 
 def _refuse_together(root: Path, before: Iterable[Packed], most_bytes: int) -> None:
     """Refuse one more folder before it is read."""
-    size_bytes = sum(len(packed.content) for packed in before) + preview(root).size_bytes
+    size_bytes = sum(file.size_bytes for packed in before for file in packed.files)
+    size_bytes += preview(root).size_bytes
     if size_bytes > most_bytes:
         message = (
             f"With {root} the folders that go along are {size_bytes / _MIB:.1f} MiB, together at most"

@@ -4,6 +4,7 @@ import * as React from 'react';
 import { h } from '../components/h';
 
 import { bytes } from '../text/format';
+import { visible } from '../text/visible';
 import { isFinal } from '../model/jobs';
 import type { ITracked, ITrackedRun } from '../server/jobuse';
 import { IJob, IResults, IWhoAmI } from '../server/types';
@@ -70,7 +71,7 @@ export function Results({ results }: { results: IResults }): React.JSX.Element {
       ) : null}
       {left.map(one => (
         <p key={one.path} className="gc-Muted">
-          {trans.__('Not copied: %1 %2.', one.path, one.reason)}
+          {trans.__('Not copied: %1 %2.', visible(one.path), one.reason)}
         </p>
       ))}
       {others > 0 ? (
@@ -120,18 +121,18 @@ function File(props: { results: IResults; path: string }): React.JSX.Element {
   const { commands, trans } = usePanel();
   const { results, path } = props;
   if (results.state !== 'here' || !results.folder) {
-    return <span>{path}</span>;
+    return <span>{visible(path)}</span>;
   }
   return (
     <LinkButton
-      label={trans.__('Open %1', path)}
+      label={trans.__('Open %1', visible(path))}
       onClick={() => {
         void commands.execute('docmanager:open', {
           path: `${results.folder}/${path}`
         });
       }}
     >
-      {path}
+      {visible(path)}
     </LinkButton>
   );
 }

@@ -6,7 +6,7 @@ export function parkedMessages(msg: Messages) {
   const { trans } = msg;
   return {
     title(milliGpu: number): string {
-      return trans.__('Parked, %1 GPU', gpus(milliGpu));
+      return trans.__('Parked, %1', msg.gpuCount(milliGpu));
     },
 
     since(parkedMs: number): string {
@@ -21,7 +21,7 @@ export function parkedMessages(msg: Messages) {
     },
 
     waits(milliGpu: number): string {
-      return trans.__('Parked: waits for %1 GPU', gpus(milliGpu));
+      return trans.__('Parked: waits for %1', msg.gpuCount(milliGpu));
     },
 
     inLine(position: number, waitedMs: number): string {

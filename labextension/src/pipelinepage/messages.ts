@@ -68,6 +68,11 @@ export function pipelineMessages(msg: Messages) {
       return trans.__('results come to %1', folder);
     },
 
+    /** Fields as they stand in the file. */
+    alsoSays(others: readonly string[]): string {
+      return trans.__('also says %1', others.join(' · '));
+    },
+
     takesAlong(folder: string, count: number, size: string): string {
       const place = folder || trans.__('this server’s folder');
       return trans._n(

@@ -20,6 +20,7 @@ function step(fields: Partial<IStepOfFile> = {}): IStepOfFile {
     variables: [],
     links: [],
     results_to: null,
+    others: [],
     ...fields
   };
 }
@@ -61,15 +62,27 @@ it('hides nothing of what a step runs with', () => {
       secrets: ['T=token'],
       variables: ['BASH_ENV=x.sh'],
       links: ['data/raw'],
-      results_to: 'work'
+      results_to: 'work',
+      others: ['pools=a100', 'max_price=2']
     }),
     words
   );
   expect(line.runs).toEqual(runs);
   expect(line.uses).toBe(
-    'runs with registry/image:1 · is told the secrets T=token · variables BASH_ENV=x.sh · links from your home data/raw · results come to work'
+    'runs with registry/image:1 · is told the secrets T=token · variables BASH_ENV=x.sh · links from your home data/raw · results come to work · also says pools=a100 · max_price=2'
   );
   expect(stepLine(step(), words).uses).toBe('');
+});
+
+it('shows what a name hides', () => {
+  const [runs, variables] = [['python a\u202Eyp.sh'], ['A=b\nC=d']];
+  const line = stepLine(
+    step({ runs, variables, inputs: ['a/\u200Bb'] }),
+    words
+  );
+  expect(line.runs).toEqual(['python a\\u{202e}yp.sh']);
+  expect(line.needs).toBe('reads a/\\u{200b}b');
+  expect(line.uses).toBe('variables A=b\\u{000a}C=d');
 });
 
 it('names what stays behind, and whether steps can read it', () => {

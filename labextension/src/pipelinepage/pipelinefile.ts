@@ -4,6 +4,7 @@ import { UUID } from '@lumino/coreutils';
 import { isRefusal } from '../server/api';
 import type { IPipelineFile, IStepOfFile } from '../server/pipelines';
 import { bytes } from '../text/format';
+import { visible } from '../text/visible';
 import type { PipelineMessages } from './messages';
 
 /** What is named of what stays behind; the rest is counted. */
@@ -28,18 +29,21 @@ export function stepLine(step: IStepOfFile, msg: PipelineMessages): IStepLine {
     .map(([step, how]) => msg.afterStep(step, how));
   return {
     name: copies > 1 ? `${name} × ${copies}` : name,
-    runs,
+    runs: runs.map(visible),
     needs: [
       ...(waits.length > 0 ? [msg.after(waits)] : []),
-      ...(inputs.length > 0 ? [msg.reads(inputs)] : [])
+      ...(inputs.length > 0 ? [msg.reads(inputs.map(visible))] : [])
     ].join(' · '),
-    uses: [
-      ...(step.environment !== '' ? [msg.runsWith(step.environment)] : []),
-      ...(step.secrets.length > 0 ? [msg.isTold(step.secrets)] : []),
-      ...(step.variables.length > 0 ? [msg.sets(step.variables)] : []),
-      ...(step.links.length > 0 ? [msg.linksTo(step.links)] : []),
-      ...(step.results_to ? [msg.resultsTo(step.results_to)] : [])
-    ].join(' · ')
+    uses: visible(
+      [
+        ...(step.environment !== '' ? [msg.runsWith(step.environment)] : []),
+        ...(step.secrets.length > 0 ? [msg.isTold(step.secrets)] : []),
+        ...(step.variables.length > 0 ? [msg.sets(step.variables)] : []),
+        ...(step.links.length > 0 ? [msg.linksTo(step.links)] : []),
+        ...(step.results_to ? [msg.resultsTo(step.results_to)] : []),
+        ...(step.others.length > 0 ? [msg.alsoSays(step.others)] : [])
+      ].join(' · ')
+    )
   };
 }
 
@@ -53,12 +57,12 @@ export function folderLines(
     const left = [
       ...each.excluded.filter(one => one.linkable),
       ...each.excluded.filter(one => !one.linkable)
-    ].map(one => `${one.path} ${one.reason}`);
+    ].map(one => `${visible(one.path)} ${one.reason}`);
     const shown = left.slice(0, NAMED).join(', ');
     const more = left.length - NAMED;
     const isMissed = each.excluded.some(one => one.linkable);
     return [
-      msg.takesAlong(each.folder, each.files, bytes(each.size_bytes)),
+      msg.takesAlong(visible(each.folder), each.files, bytes(each.size_bytes)),
       ...(left.length > 0 ? [msg.staysHere(shown, more)] : []),
       ...(isMissed ? [msg.leftOut(each.linked)] : [])
     ];

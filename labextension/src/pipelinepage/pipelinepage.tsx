@@ -2,6 +2,7 @@
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import * as React from 'react';
 
+import { visible } from '../text/visible';
 import { usePanel, useTopics, useWords } from '../components/context';
 import { h } from '../components/h';
 import { useLooked } from '../components/polling';
@@ -254,7 +255,7 @@ function StepBox(props: {
   const job = step.job_id;
   const size = { width: STEP_WIDTH, height: STEP_HEIGHT };
   const isLive = step.state === 'waiting' || step.state === 'submitted';
-  const inputs = step.inputs.map(each => `${each.step}/${each.path}`);
+  const inputs = step.inputs.map(each => visible(`${each.step}/${each.path}`));
   return (
     <li
       className={`gc-Step gc-tone-${TONES[step.state] ?? 'plain'}`}

@@ -144,6 +144,11 @@ class Steps extends ReactWidget {
           <Callout tone="error">{this._problem}</Callout>
         )}
         {file === null ? null : <StepTable file={file} msg={msg} />}
+        {file?.team == null ? null : (
+          <p>
+            {msg.trans.__('Team')} {file.team}
+          </p>
+        )}
         {teams.length === 0 ? null : (
           <label>
             {msg.trans.__('Team')}{' '}

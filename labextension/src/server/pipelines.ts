@@ -59,6 +59,8 @@ export interface IStepOfFile {
   /** Below the owner's home. */
   links: string[];
   results_to: string | null;
+  /** All else that the file says of it: `pools=a100, h100`. */
+  others: string[];
 }
 
 /** A folder that goes along with steps. */

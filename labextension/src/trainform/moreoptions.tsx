@@ -1,5 +1,6 @@
 /** *More…* of *Train*: arguments, team, priority, secrets, and the files that go along. */
 import { bytes } from '../text/format';
+import { visible } from '../text/visible';
 import type { ExitMeaning, NoticeSignal, Priority } from '../server/types';
 import { usePanel, useWords } from '../components/context';
 import { CheckField, NumberField, SelectField, TextField } from './fields';
@@ -211,14 +212,14 @@ function Files(): React.JSX.Element | null {
         aside={msg.files(files.files.length, files.size_bytes)}
         rows={files.files
           .slice(0, SHOWN_FILES)
-          .map(file => [file.path, bytes(file.size_bytes)])}
+          .map(file => [visible(file.path), bytes(file.size_bytes)])}
       />
       {more > 0 ? (
         <p className="gc-Muted">{trans.__('and %1 more', more)}</p>
       ) : null}
       <Pairs
         title={trans.__('Stays here')}
-        rows={files.excluded.map(file => [file.path, file.reason])}
+        rows={files.excluded.map(file => [visible(file.path), file.reason])}
       />
       <Pairs
         title={trans.__('Packages that differ in the job')}

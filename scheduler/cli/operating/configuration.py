@@ -14,7 +14,7 @@ from gpucommons.scheduler.cli.operating.pruning import pruned
 from gpucommons.scheduler.cli.present import show
 from gpucommons.scheduler.cli.profiles import commands as profiles
 from gpucommons.scheduler.client import calls
-from gpucommons.scheduler.client.documents.mappings import read_mapping
+from gpucommons.scheduler.client.documents.mappings import MAX_CONFIG_BYTES, read_mapping
 
 
 def add_commands(
@@ -37,7 +37,8 @@ def add_commands(
 
 def apply(arguments: argparse.Namespace) -> int:
     """Apply a YAML file with pools, teams and policy, and profiles of teams."""
-    document = read_mapping(arguments.file, of="pools, teams, policy or profiles")
+    wanted_of = "pools, teams, policy or profiles"
+    document = read_mapping(arguments.file, of=wanted_of, max_bytes=MAX_CONFIG_BYTES)
     wanted = profiles.taken_from(arguments.file, document)
     # Who leads a team publishes its profiles, and may not read the rest.
     alone = wanted and not document and not arguments.prune

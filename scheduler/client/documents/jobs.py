@@ -10,12 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.client.documents.mappings import (
-    MAX_BYTES,
-    MAX_JOB_BYTES,
-    mapping_in,
-    read_content,
-)
+from gpucommons.scheduler.client.documents.mappings import mapping_in, read_content
 from gpucommons.scheduler.client.snapshot import Packed, Packing, pack
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
 from gpucommons.scheduler.errors import BadRequest, TooLarge
@@ -60,7 +55,7 @@ def read_job(
     BadRequest
         When the file is no mapping or names no script that exists.
     """
-    content = read_content(path, max_bytes=MAX_JOB_BYTES)
+    content = read_content(path)
     document = mapping_in(content, path, of="a job's fields (name, run, roles, …)")
     is_manifest = "apiVersion" in document
     if is_manifest:
@@ -99,7 +94,7 @@ def request_of_mapping(
     try:
         return _read(path, {"left_out": "without", **fields}, bounds)
     except ValidationError as error:
-        content = read_content(path, max_bytes=MAX_BYTES)
+        content = read_content(path)
         message = f"{where}: {field_sentences(content, error, below=at)}"
         raise BadRequest(message) from None
 

@@ -11,13 +11,13 @@ from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.files.yaml_text import read_yaml
 from gpucommons.scheduler.models.text.yaml_errors import syntax_sentence
 
-#: A larger file is no description of a job or of teams.
-MAX_BYTES = 4 << 20
-#: Nor a job or pipeline: a server reads one while others wait.
-MAX_JOB_BYTES = 256 << 10
+#: A larger file describes no job, sweep, schedule or pipeline: a server reads one while others wait.
+MAX_BYTES = 256 << 10
+#: Nor pools and teams, of which there may be thousands.
+MAX_CONFIG_BYTES = 4 << 20
 
 
-def read_mapping(path: Path, *, of: str) -> dict[str, Any]:
+def read_mapping(path: Path, *, of: str, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """Read a YAML file that must be a mapping ``of`` something.
 
     Raises
@@ -25,10 +25,10 @@ def read_mapping(path: Path, *, of: str) -> dict[str, Any]:
     BadRequest
         When it cannot be read, or is not such a file.
     """
-    return mapping_in(read_content(path, max_bytes=MAX_BYTES), path, of=of)
+    return mapping_in(read_content(path, max_bytes=max_bytes), path, of=of)
 
 
-def read_content(path: Path, *, max_bytes: int) -> bytes:
+def read_content(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
     """What is in the file, once: what is said of it later is of the same bytes.
 
     Raises

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client.documents.jobs import Bounds, request_of_mapping
-from gpucommons.scheduler.client.documents.mappings import MAX_JOB_BYTES, mapping_in, read_content
+from gpucommons.scheduler.client.documents.mappings import mapping_in, read_content
 from gpucommons.scheduler.client.snapshot import Packed, packed_once
 from gpucommons.scheduler.client.submission import FileJob
 from gpucommons.scheduler.errors import BadRequest
@@ -53,7 +53,7 @@ def read_pipeline(path: Path, *, team: str | None = None, bounds: Bounds) -> Rea
     BadRequest
         With the step and what is wrong with it.
     """
-    content = read_content(path, max_bytes=MAX_JOB_BYTES)
+    content = read_content(path)
     document = mapping_in(content, path, of="name and steps")
     steps = document.get("steps")
     if not isinstance(steps, dict) or not steps:
@@ -62,7 +62,7 @@ def read_pipeline(path: Path, *, team: str | None = None, bounds: Bounds) -> Rea
     if len(steps) > MAX_STEPS:
         message = f"{path}: steps: these are {len(steps)}, at most {MAX_STEPS}."
         raise BadRequest(message)
-    bounds = replace(bounds, packing=packed_once(most_bytes=bounds.most_bytes))
+    bounds = replace(bounds, packing=packed_once(bounds.packing, most_bytes=bounds.most_bytes))
     made: list[dict[str, Any]] = []
     folders: dict[str, Folder] = {}
     for name, step in steps.items():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from jupyter_server.auth.authorizer import Authorizer
+
+from gpucommons.labextension.routes import pipelines
+from gpucommons.scheduler.client.snapshot import Packed, pack
 
 #: No file's name may be so long.
 LONG = "a" * 5000
@@ -120,8 +124,54 @@ async def test_nothing_runs_that_was_not_shown(served: Any, api: Any, changed: s
     assert "has changed since its steps were shown. Look again." in made.json()["message"]
     assert api.requests == []
     file.write_text(before)
-    made = await served.http.post("gpucommons/pipeline", json=body)
+    again = (await served.http.get("gpucommons/pipeline", params=path)).json()["seen"]
+    made = await served.http.post("gpucommons/pipeline", json={**body, "seen": again})
     assert made.status_code == 200, made.text
+
+
+async def test_what_changes_while_it_is_packed_does_not_run(
+    served: Any, api: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_files(served)
+    path = {"path": "work/pipeline.yaml"}
+    seen = (await served.http.get("gpucommons/pipeline", params=path)).json()["seen"]
+
+    def packs_then_changes(root: Path, **options: Any) -> Packed:
+        packed = pack(root, **options)
+        (root / "clean.py").write_text("print('epoch 9')\n")
+        return packed
+
+    monkeypatch.setattr(pipelines, "pack", packs_then_changes)
+    made = await served.http.post("gpucommons/pipeline", json={**path, "seen": seen})
+    assert (made.status_code, api.requests) == (409, [])
+
+
+async def test_to_look_at_a_file_reads_none_of_its_folder(
+    served: Any, api: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_files(served)
+    monkeypatch.delattr(pipelines, "pack")
+    path = {"path": "work/pipeline.yaml"}
+    seen = await served.http.get("gpucommons/pipeline", params=path)
+    assert seen.status_code == 200, seen.text
+    assert [one["files"] for one in seen.json()["folders"]] == [4]
+
+
+async def test_fields_without_a_place_of_their_own_are_shown_too(served: Any, api: Any) -> None:
+    put_files(
+        served,
+        f"""
+steps:
+  a: {{run: clean.py, roles: [{{milli_gpu: 500, gpu_kind: H100}}], pools: [a, b], max_price: 2}}
+  b: {{roles: [{{command: ["true"]}}], snapshot: {"a" * 64}, team: nlp, user: bob, folder: none}}
+""",
+    )
+    seen = await served.http.get("gpucommons/pipeline", params={"path": "work/pipeline.yaml"})
+    assert seen.status_code == 200, seen.text
+    assert [step["others"] for step in seen.json()["steps"]] == [
+        ["pools=a, b", "max_price=2.0", "roles.0.gpu_kind=H100"],
+        ["user=bob", "team=nlp", f"snapshot={'a' * 64}"],
+    ]
 
 
 @pytest.mark.parametrize(
