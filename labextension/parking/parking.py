@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.labextension.live.shown_jobs import SendsCalls
 from gpucommons.labextension.parking.holding import NOTICE, Holding
 from gpucommons.scheduler.client import calls, parking_calls
@@ -86,8 +86,8 @@ class Parking:
     def _notice(self) -> str:
         if self._lease is None:
             return NOTICE
-        size = format_milli_gpu(self._lease.milli_gpu)
-        return f"Parked: this cell waits for {size} GPU, and goes on by itself."
+        size = format_gpus(self._lease.milli_gpu)
+        return f"Parked: this cell waits for {size}, and goes on by itself."
 
     def _wanted(self) -> None:
         self._wants = True

@@ -20,7 +20,7 @@ import anywidget
 import traitlets
 from pydantic import ValidationError
 
-from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.labextension.requests import AWAY, TIME_LIMITS_S, sentence_of
 from gpucommons.labextension.widgets.many import ManyJobs
 from gpucommons.labextension.widgets.surroundings import connect, is_in_job
@@ -327,7 +327,7 @@ class TrainPanel(ManyJobs, anywidget.AnyWidget):
             return f"TrainPanel: {self.trouble}"
         if not self.target:
             return ""
-        size = "CPU only" if not self.milli_gpu else f"{format_milli_gpu(self.milli_gpu)} GPU"
+        size = "CPU only" if not self.milli_gpu else format_gpus(self.milli_gpu)
         if self.gpu_memory_gib:
             size = f"{self.gpu_memory_gib:g} GiB of GPU memory"
         return f"TrainPanel: {self.target} on {size}. {self.quota_line}".rstrip()

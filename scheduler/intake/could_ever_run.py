@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.model.resources import Node, Quota, Team
 from gpucommons.scheduler.core.model.state import Cluster
@@ -101,13 +101,15 @@ def _quota_obstacle(spec: Spec, cluster: Cluster, pool: PoolName, needed: int) -
     quota = quota_of(cluster.teams, TeamName(spec.team), pool)
     if not trains_in(quota):
         return f"{spec.team} has no training quota there; an admin can set one."
-    asked = format_milli_gpu(needed)
+    asked = format_gpus(needed)
     if quota.limit_milli_gpu is not None and needed > quota.limit_milli_gpu:
-        return f"{asked} GPUs asked, the limit of {spec.team} is {format_milli_gpu(quota.limit_milli_gpu)}."
+        return (
+            f"{asked} asked, the limit of {spec.team} is {format_milli_gpu(quota.limit_milli_gpu)}."
+        )
     borrows = spec.over_quota and quota.over_quota_weight > 0
     if not borrows and needed > quota.guaranteed_milli_gpu and spec.kind is not Kind.NOTEBOOK:
         return (
-            f"{asked} GPUs asked without borrowing, {spec.team} is guaranteed"
+            f"{asked} asked without borrowing, {spec.team} is guaranteed"
             f" {format_milli_gpu(quota.guaranteed_milli_gpu)}."
         )
     return None
@@ -155,8 +157,8 @@ def _device_sentence(worker: Worker, nodes: Sequence[Node]) -> str:
     if worker.gpu_kind is not None and worker.gpu_kind not in kinds:
         return f"no GPU of kind {worker.gpu_kind!r}; it has {names(kinds)}."
     most = max(_matching(worker, node) for node in nodes)
-    asked = format_milli_gpu(worker.milli_gpu)
-    return f"{asked} GPUs asked on one node, the largest has {most}: use more workers with fewer."
+    asked = format_gpus(worker.milli_gpu)
+    return f"{asked} asked on one node, the largest has {most}: use more workers with fewer."
 
 
 def _gang_obstacle(workers: Iterable[Worker], nodes: Sequence[Node]) -> str | None:
@@ -165,7 +167,7 @@ def _gang_obstacle(workers: Iterable[Worker], nodes: Sequence[Node]) -> str | No
     needed = milli_gpu(gang)
     if needed > total:
         return (
-            f"{format_milli_gpu(needed)} GPUs asked by all workers together, there are"
+            f"{format_gpus(needed)} asked by all workers together, there are"
             f" {format_milli_gpu(total)}."
         )
     cpu, memory = sum(w.cpu_milli for w in gang), sum(w.memory_mib for w in gang)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core.model.resources import Node, Pool, Team
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Kind, PoolName, Role, Spec, TeamName, UserName
@@ -154,16 +154,16 @@ def _choose_pool(request: LeaseRequest, team: Team, cluster: Cluster) -> PoolNam
 
 
 def _check_size(request: LeaseRequest, team: Team, pool: PoolName, cluster: Cluster) -> None:
-    asked = format_milli_gpu(request.milli_gpu)
+    asked = format_gpus(request.milli_gpu)
     sizes = sorted(cluster.pools[pool].notebook_sizes)
     if request.milli_gpu not in sizes:
         offered = ", ".join(format_milli_gpu(size) for size in sizes)
-        message = f"{asked} GPU is not a notebook size of pool {pool}: it offers {offered}."
+        message = f"{asked} is not a notebook size of pool {pool}: it offers {offered}."
         raise Misconfigured(message)
     largest = largest_notebook(team.name, pool, cluster)
     if request.milli_gpu > largest:
         message = (
-            f"{asked} GPU is more than the largest notebook of {team.name} in pool {pool}, which is"
+            f"{asked} is more than the largest notebook of {team.name} in pool {pool}, which is"
             f" {format_milli_gpu(largest)}. Take that, or ask an admin for more fixed quota."
         )
         raise Misconfigured(message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core.model.resources import Policy, Team
 from gpucommons.scheduler.errors import PolicyRefused, TooManyWaiting
 from gpucommons.scheduler.intake.paying_team import names
@@ -91,8 +91,7 @@ def _broken(asked: Asked, policy: Policy) -> Iterator[tuple[str, str]]:
     if cap is not None and asked.milli_gpu > cap:
         yield (
             "max_milli_gpu_per_job",
-            f"{format_milli_gpu(asked.milli_gpu)} GPUs were asked, at most"
-            f" {format_milli_gpu(cap)}.",
+            f"{format_gpus(asked.milli_gpu)} asked, at most {format_milli_gpu(cap)}.",
         )
     if policy.max_workers is not None and asked.workers > policy.max_workers:
         yield "max_workers", f"{asked.workers} workers were asked, at most {policy.max_workers}."

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.languages.texts import gettext
 from gpucommons.scheduler.models import NOTEBOOK_OPTIONS
 from gpucommons.scheduler.models.administration.pools import MAX_KEPT_DAYS
@@ -73,7 +73,7 @@ class NotebookOptions:
         if self.gpu_memory_mib:
             gib = f"{self.gpu_memory_mib / _MIB_PER_GIB:g}"
             return gettext("%(gib)s GiB of GPU memory", gib=gib)
-        return f"{format_milli_gpu(self.milli_gpu)} GPU"
+        return format_gpus(self.milli_gpu)
 
     def as_user_options(self) -> dict[str, int | str]:
         """The flat object that the hub stores, and that the REST API takes."""

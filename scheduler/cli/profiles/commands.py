@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import clock, printable, show, table
@@ -209,7 +209,7 @@ def size(job: ProfileJob) -> str:
     elif job.milli_gpu is None:
         each = ""
     else:
-        each = f"{format_milli_gpu(job.milli_gpu)} GPU" if job.milli_gpu else "CPU"
+        each = format_gpus(job.milli_gpu) if job.milli_gpu else "CPU"
     if job.workers in (None, 1):
         return each
     return f"{job.workers} × {each}" if each else f"{job.workers} workers"

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.explain import host_resources
 from gpucommons.scheduler.core.model.demand import must_have
@@ -52,7 +54,7 @@ def fits_nowhere(cycle: CycleState, workload: Workload, pools: Sequence[PoolName
     memory = max((node.memory_mib for node in nodes), default=0)
     text = (
         f"Needs {host_resources.ask_in_words(workload)}, which {where} cannot give even when empty: its nodes have at"
-        f" most {most} GPUs, {cpu / 1000:g} cores and {memory / 1024:.3g} GiB each."
+        f" most {format_gpus(most * WHOLE_MILLI_GPU)}, {cpu / 1000:g} cores and {memory / 1024:.3g} GiB each."
     )
     return Reason(code=ReasonClass.MISCONFIGURED, text=text, unblock="Submit it smaller.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.explain import host_resources
@@ -62,9 +63,8 @@ def _until_there_is_budget(
     team = workload.spec.team
     found = (quota.quota_of(cycle.teams, team, pool) for pool in pools)
     most = max(one.guaranteed_milli_gpu for one in found)
-    inside = f"only {format_gpus(most)} is" if most else "nothing is"
     text = (
-        f"{cycle.teams[team].budget_spent} So {team} may not borrow, and {inside} guaranteed to it: at this"
+        f"{cycle.teams[team].budget_spent} So {team} may not borrow, and {_in_words(most)} guaranteed to it: at this"
         " size the job waits until there is budget again."
     )
     smaller = f", or start it with {format_gpus(most)}" if most else ""
@@ -78,6 +78,12 @@ def _budget(cycle: CycleState, workload: Workload, found: Quota) -> str:
     if not can_start.borrows_but_for_budget(cycle, workload, found):
         return ""
     return cycle.teams[workload.spec.team].budget_spent
+
+
+def _in_words(milli_gpu: int) -> str:
+    if not milli_gpu:
+        return "nothing is"
+    return f"only {format_gpus(milli_gpu)} {'is' if milli_gpu <= WHOLE_MILLI_GPU else 'are'}"
 
 
 def beyond_what_is_free(team: str, size: int, *, left: int, fixed: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
-from gpucommons.gpu.slices.slices import format_milli_gpu, worker_slice
+from gpucommons.gpu.slices.slices import format_gpus, worker_slice
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import Shape, place_of, placed_milli_gpu, shape
@@ -119,7 +119,7 @@ def admit(
     where = ", ".join(sorted({one.node_id for one in ordered}))
     cycle.tell(
         "granted" if granted else "admitted",
-        f"{workload.spec.name or 'The notebook'} has {format_milli_gpu(held)} GPU on {where} ({hold_class_words(hold_class)}).",
+        f"{workload.spec.name or 'The notebook'} has {format_gpus(held)} on {where} ({hold_class_words(hold_class)}).",
         workload,
         data={"hold_class": hold_class, "milli_gpu": held, "attempt": attempt.number},
     )

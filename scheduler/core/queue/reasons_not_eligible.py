@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.amount_words import duration, size_words
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.going_on.hibernating import kept_image
@@ -46,8 +46,8 @@ def known(cycle: CycleState, workload: Workload) -> Reason | None:
         text = f"None of its pools ({', '.join(spec.pools)}) exists."
         unblock = f"Submit it for one of: {', '.join(sorted(cycle.pools))}."
     elif is_lease(workload) and not is_block_size(milli_gpu(must_have(spec))):
-        asked = format_milli_gpu(milli_gpu(must_have(spec)))
-        text = f"A notebook cannot have {asked} GPU: sizes are ⅛, ¼, ½, 1, 2, 4, …"
+        asked = format_gpus(milli_gpu(must_have(spec)))
+        text = f"A notebook cannot have {asked}: sizes are ⅛, ¼, ½, 1, 2, 4, …"
     if text is None:
         return None
     return Reason(code=ReasonClass.MISCONFIGURED, text=text, unblock=unblock)
@@ -124,7 +124,7 @@ def policy(cycle: CycleState, workload: Workload) -> Reason | None:
             text = f"Policy `priorities`: {spec.priority} is not allowed, only {allowed}."
         elif rules.max_milli_gpu_per_job is not None and asked > rules.max_milli_gpu_per_job:
             most = format_milli_gpu(rules.max_milli_gpu_per_job)
-            text = f"Policy `max_milli_gpu_per_job`: asks for {format_milli_gpu(asked)} GPUs, at most {most}."
+            text = f"Policy `max_milli_gpu_per_job`: asks for {format_gpus(asked)}, at most {most}."
         elif rules.max_workers is not None and workers > rules.max_workers:
             text = f"Policy `max_workers`: asks for {workers} workers, at most {rules.max_workers}."
         elif rules.environments and spec.environment not in rules.environments:

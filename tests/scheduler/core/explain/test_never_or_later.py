@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from builders import T0, World, a_job, a_node, a_notebook, a_team
 
+from gpucommons.scheduler.core.explain import limits
 from gpucommons.scheduler.core.model.intents import NoticeNode, PutTeams, SetNodeState
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state import NodesObserved
@@ -137,3 +138,16 @@ def test_the_forecast_does_not_speak_of_others_where_they_are_not_in_the_way(
     assert (said.unknown, said.text) == (unknown, text)
     assert in_view_of(made, Reason(code=ReasonClass.SHARE, text="")) == made
     assert in_view_of(made, None) == made
+
+
+@pytest.mark.parametrize(
+    ("milli_gpu", "words"),
+    [
+        (0, "nothing is"),
+        (500, "only ½ GPU is"),
+        (1000, "only 1 GPU is"),
+        (2000, "only 2 GPUs are"),
+    ],
+)
+def test_what_is_guaranteed_is_one_or_several(milli_gpu: int, words: str) -> None:
+    assert limits._in_words(milli_gpu) == words
