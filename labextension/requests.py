@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from pydantic import ValidationError
 
-from gpucommons.scheduler.models.text.field_errors import named, said
+from gpucommons.scheduler.models.text.field_errors import mistakes, named
 
 #: Time limits that forms offer, in seconds; None is whatever the team's rules allow.
 TIME_LIMITS_S: tuple[int | None, ...] = (1800, 3600, 7200, 14_400, 28_800, 86_400, None)
@@ -14,5 +16,5 @@ AWAY = "The GPU scheduler does not answer. Notebooks and jobs that run go on wit
 
 def sentence_of(error: ValidationError) -> str:
     """What is wrong, field by field, without what was sent (it may be a secret)."""
-    found = error.errors(include_url=False, include_input=False)
-    return "; ".join(f"{named(each['loc']) or 'body'}: {said(each)}" for each in found[:5])
+    found = islice(mistakes(error), 5)
+    return "; ".join(f"{named(each['loc']) or 'body'}: {sentence}" for each, sentence in found)

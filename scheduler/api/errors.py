@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -25,6 +26,7 @@ from gpucommons.scheduler.errors import (
 )
 from gpucommons.scheduler.models import ErrorView
 from gpucommons.scheduler.models.text.field_errors import named, said
+from gpucommons.scheduler.models.text.unknown_fields import fields_beside
 
 log = logging.getLogger("gpucommons.scheduler.api")
 
@@ -108,7 +110,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for these alone
     mistakes = error.errors()[:_NAMED]
-    details = [_detail(found) for found in mistakes]
+    details = [_detail(found, _possible(request, found)) for found in mistakes]
     sentences = [
         f"{_in_words(found, one['field'])}: {one['message']}."
         for found, one in zip(mistakes, details, strict=True)
@@ -121,13 +123,25 @@ def _in_words(found: Mapping[str, Any], field: str) -> str:
     return _printable(named(place)) if field == ".".join(map(str, place)) else field
 
 
-def _detail(found: Mapping[str, Any]) -> dict[str, Any]:
+def _possible(request: Request, found: Mapping[str, Any]) -> tuple[str, ...]:
+    """Fields that a body may have there."""
+    body = getattr(request.scope.get("route"), "body_field", None)
+    kind, place = (
+        getattr(getattr(body, "field_info", None), "annotation", None),
+        found.get("loc", ()),
+    )
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel) and place[:1] == ("body",)):
+        return ()
+    return fields_beside([kind], place[1:])
+
+
+def _detail(found: Mapping[str, Any], possible: Sequence[str]) -> dict[str, Any]:
     """One mistake: where, and what is wrong. The value itself is not repeated: it may be secret."""
     place = [str(part) for part in found.get("loc", ())]
     if found.get("type") == "json_invalid":
         return {"field": "body", "message": "this is not JSON"}
     field = ".".join(place[1:]) or (place[0] if place else "request")
-    return {"field": _printable(field), "message": _printable(said(found))}
+    return {"field": _printable(field), "message": _printable(said(found, possible))}
 
 
 async def _http(request: Request, error: Exception) -> Response:

@@ -48,11 +48,11 @@ def _sentence(error: Exception) -> str:
     # Not before there is such an error: it takes longer to load than most commands to look it up.
     from pydantic import ValidationError  # noqa: PLC0415 - see above
 
-    from gpucommons.scheduler.models.text.field_errors import named, said  # noqa: PLC0415
+    from gpucommons.scheduler.models.text.field_errors import mistakes, named  # noqa: PLC0415
 
     if not isinstance(error, ValidationError):
         return str(error)
-    parts = (f"{named(item['loc']) or 'job'}: {said(item)}" for item in error.errors())
+    parts = (f"{named(item['loc']) or 'job'}: {text}" for item, text in mistakes(error))
     return "; ".join(parts)
 
 

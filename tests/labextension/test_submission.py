@@ -210,7 +210,7 @@ async def test_no_path_leads_out_of_the_servers_folder(
         ({"request": {"roles": [{"milli_gpu": 1500}]}}, "whole GPUs"),
         ({"function": "train"}, "not a function of a notebook"),
         ({"arguments": "--name 'open"}, "close every quotation mark"),
-        ({"unknown": 1}, "unknown: Extra inputs"),
+        ({"unknown": 1}, "unknown: there is no such field"),
     ],
 )
 async def test_a_request_that_makes_no_sense_submits_nothing(

@@ -1,5 +1,5 @@
 /** Sentences about a notebook whose GPU memory is on the host. They come with the tile that says them. */
-import { clock, duration, gpus } from '../text/format';
+import { clock, duration } from '../text/format';
 import type { Messages } from '../text/messages';
 
 export function parkedMessages(msg: Messages) {

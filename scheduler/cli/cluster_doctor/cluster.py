@@ -15,6 +15,7 @@ from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import NOT_FOUND, ApiError
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.files.yaml_text import read_yaml
+from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
 
 Document = dict[str, Any]
 _FORBIDDEN = (401, 403)
@@ -68,9 +69,12 @@ class Cluster:
         text = (found.get("data") or {}).get("kubernetes.yaml", "")
         try:
             return KubernetesSettings.model_validate(read_yaml(text) or {})
-        except (yaml.YAMLError, ValidationError) as error:
-            message = f"The ConfigMap {SCHEDULER} describes no cluster: {error}"
-            raise BadRequest(message) from None
+        except yaml.YAMLError as error:
+            why = syntax_sentence(error)
+        except ValidationError as error:
+            why = field_sentences(text, error)
+        message = f"The ConfigMap {SCHEDULER} describes no cluster: {why}"
+        raise BadRequest(message)
 
     @cached_property
     def hub_namespace(self) -> str:

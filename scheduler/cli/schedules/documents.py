@@ -44,5 +44,5 @@ def read_schedule(
     try:
         return name, models.ScheduleRequest.model_validate(document), packed
     except ValidationError as error:
-        message = f"{path}: {field_sentences(path.read_bytes(), error)}"
+        message = f"{path}: {field_sentences(path.read_bytes(), error, also=('name',))}"
         raise BadRequest(message) from None

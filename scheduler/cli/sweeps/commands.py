@@ -86,7 +86,7 @@ def submit(arguments: argparse.Namespace) -> int:
     if arguments.team is not None:
         document["team"] = arguments.team
     own = {name: document.pop(name) for name in _OWN if name in document}
-    path, bounds = arguments.file, Bounds(max_bytes=arguments.max_mib << 20)
+    path, bounds = arguments.file, Bounds(max_bytes=arguments.max_mib << 20, beside=_OWN)
     runs, job, packed = request_of_mapping(path, document, where=str(path), bounds=bounds)
     if runs is not None and packed is not None:
         say(*told(packed, runs, job))

@@ -16,6 +16,8 @@ from gpucommons.scheduler.client.submission import FileJob, request_for_file
 from gpucommons.scheduler.errors import BadRequest, TooLarge
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences
 
+#: Of a job in a file, beside the API's.
+OF_A_FILE = ("run", "module", "folder", "arguments", "function", "parameters", "left_out")
 #: In a file: nothing goes along with a command.
 NO_FOLDER = "none"
 
@@ -32,6 +34,8 @@ class Bounds:
     most_bytes: int | None = None
     #: What packs a folder.
     packing: Packing = pack
+    #: Fields that the file has beside the job's, and that were taken out.
+    beside: tuple[str, ...] = ()
 
 
 def read_job(
@@ -66,7 +70,7 @@ def read_job(
         return _read(path, {"left_out": left_out, **document}, Bounds(max_bytes=max_bytes))
     except ValidationError as error:
         below = ("spec",) if is_manifest else ()
-        message = f"{path}: {field_sentences(content, error, below=below)}"
+        message = f"{path}: {field_sentences(content, error, below=below, also=OF_A_FILE)}"
         raise BadRequest(message) from None
 
 
@@ -95,7 +99,8 @@ def request_of_mapping(
         return _read(path, {"left_out": "without", **fields}, bounds)
     except ValidationError as error:
         content = read_content(path)
-        message = f"{where}: {field_sentences(content, error, below=at)}"
+        said = field_sentences(content, error, below=at, also=(*OF_A_FILE, *bounds.beside))
+        message = f"{where}: {said}"
         raise BadRequest(message) from None
 
 

@@ -62,7 +62,9 @@ def read_pipeline(path: Path, *, team: str | None = None, bounds: Bounds) -> Rea
     if len(steps) > MAX_STEPS:
         message = f"{path}: steps: these are {len(steps)}, at most {MAX_STEPS}."
         raise BadRequest(message)
-    bounds = replace(bounds, packing=packed_once(bounds.packing, most_bytes=bounds.most_bytes))
+    bounds = replace(
+        bounds, packing=packed_once(bounds.packing, most_bytes=bounds.most_bytes), beside=_OF_STEP
+    )
     made: list[dict[str, Any]] = []
     folders: dict[str, Folder] = {}
     for name, step in steps.items():

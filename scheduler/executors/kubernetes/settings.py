@@ -19,6 +19,7 @@ from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.files.yaml_text import read_yaml
 from gpucommons.scheduler.models.fields import Model
+from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
 
 #: The resource of NVIDIA's device plugin.
 PLUGIN_RESOURCE = "nvidia.com/gpu"
@@ -236,11 +237,16 @@ def read_settings(path: Path) -> KubernetesSettings:
         When it cannot be read or says something else.
     """
     try:
-        document = read_yaml(path.read_text()) or {}
-        return KubernetesSettings.model_validate(document)
-    except (OSError, yaml.YAMLError, ValidationError) as error:
-        message = f"{path} does not describe a cluster: {error}"
-        raise BadRequest(message) from None
+        text = path.read_text()
+        return KubernetesSettings.model_validate(read_yaml(text) or {})
+    except OSError as error:
+        why = str(error)
+    except yaml.YAMLError as error:
+        why = syntax_sentence(error)
+    except ValidationError as error:
+        why = field_sentences(text, error)
+    message = f"{path} does not describe a cluster: {why}"
+    raise BadRequest(message)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

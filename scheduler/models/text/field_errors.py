@@ -5,10 +5,12 @@ Every interface says it the same way: the API, the command line, the panel and i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
+
+from gpucommons.scheduler.models.text.unknown_fields import fields_of, unknown
 
 _FIRST_LAST = "starts and ends with a letter or digit"
 #: By pattern; what stands here completes "this field: …".
@@ -82,9 +84,14 @@ def named(place: Sequence[int | str]) -> str:
     return path
 
 
-def said(mistake: Mapping[str, Any]) -> str:
-    """One of the mistakes that pydantic lists, without what was sent: that may be a secret."""
+def said(mistake: Mapping[str, Any], possible: Sequence[str] = ()) -> str:
+    """One of the mistakes that pydantic lists, without what was sent: that may be a secret.
+
+    ``possible`` are the fields that there are, where one is meant that there is not.
+    """
     kind, limits = str(mistake.get("type")), mistake.get("ctx", {})
+    if kind == "extra_forbidden":
+        return unknown(str(mistake["loc"][-1]), possible)
     if kind in _FORMS:
         return _FORMS[kind]
     if kind in _LIMITS:
@@ -98,7 +105,17 @@ def said(mistake: Mapping[str, Any]) -> str:
     return _SENTENCES.get(pattern, _OTHERWISE)
 
 
+def mistakes(
+    error: ValidationError, *, also: Collection[str] = ()
+) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """All of them, each with what is wrong; ``also`` are fields that stand beside those of the model."""
+    for item in error.errors(include_url=False, include_input=False):
+        place = item["loc"]
+        beside = also if len(place) == 1 else ()
+        yield item, said(item, (*fields_of(error, place), *beside))
+
+
 def first_mistake(error: ValidationError, *, of: str = "The request") -> str:
     """The first of them as a sentence; ``of`` is what it is about where it is about no field."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    return f"{named(first['loc']) or of}: {said(first)}."
+    first, sentence = next(mistakes(error))
+    return f"{named(first['loc']) or of}: {sentence}."

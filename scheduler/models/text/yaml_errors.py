@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import yaml
 from pydantic import ValidationError
 
 from gpucommons.scheduler.files.yaml_text import nodes_of
-from gpucommons.scheduler.models.text.field_errors import named, said
+from gpucommons.scheduler.models.text.field_errors import mistakes, named
 
 #: Parts of the parser's words, and what a person may do about it.
 _SENTENCES = (
@@ -39,17 +39,24 @@ def syntax_sentence(error: yaml.YAMLError) -> str:
 
 
 def field_sentences(
-    content: str | bytes, error: ValidationError, *, below: Sequence[str] = ()
+    content: str | bytes,
+    error: ValidationError,
+    *,
+    below: Sequence[str] = (),
+    also: Collection[str] = (),
 ) -> str:
-    """What is wrong with the fields of a file, each with its line; ``below`` is where they begin."""
+    """What is wrong with the fields of a file, each with its line; ``below`` is where they begin.
+
+    ``also`` are fields that a file has there beside those of the model.
+    """
     tree = nodes_of(content)
     parts = []
-    for item in error.errors():
+    for item, sentence in mistakes(error, also=also):
         line = _line_of(tree, (*below, *item["loc"]))
         where = "" if line is None else f"line {line}, "
         # Our own sentences about all of it say what they are about.
         name = named(item["loc"]) or ("" if item["type"] == "value_error" else "the file")
-        parts.append(f"{where}{name}{': ' if name else ''}{said(item)}")
+        parts.append(f"{where}{name}{': ' if name else ''}{sentence}")
     return "; ".join(parts)
 
 

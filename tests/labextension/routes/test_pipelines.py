@@ -178,7 +178,14 @@ steps:
     ("steps", "says"),
     [
         ("steps: {a: {run: clean.py, after: a}}", "these wait for each other: a → a"),
-        ("steps:\n  a:\n    run: clean.py\n    gpus: 1", "step a: line 4, gpus"),
+        (
+            "steps:\n  a:\n    run: clean.py\n    gpus: 1",
+            "step a: line 4, gpus: there is no such field; there are ",
+        ),
+        (
+            "steps: {a: {run: clean.py, aftr: b}}",
+            "aftr: there is no such field; did you mean after",
+        ),
         ("steps: {a: {run: no.py}}", "There is no file work/no.py"),
         ("steps: {a: [}", "work/pipeline.yaml is not YAML: line 1"),
         ("#" + " " * (4 << 20), "larger than 256 KiB"),

@@ -6,11 +6,12 @@ import math
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from gpucommons.labextension.requests import sentence_of
-from gpucommons.scheduler.models import JobRequest, SweepRequest
-from gpucommons.scheduler.models.text.field_errors import first_mistake, named, said
+from gpucommons.scheduler.models import ConfigModel, JobRequest, SweepRequest
+from gpucommons.scheduler.models.jobs.pipelines import StepRef
+from gpucommons.scheduler.models.text.field_errors import first_mistake, mistakes, named, said
 
 ROLE: dict[str, Any] = {"command": ["true"]}
 
@@ -92,3 +93,44 @@ def test_a_bad_dimension_of_a_search_space_is_said_of_what_was_meant(
             }
         )
     assert first_mistake(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("model", "sent", "sentence"),
+    [
+        (JobRequest, {"roles": [], "pool": 1}, "pool: there is no such field; did you mean pools?"),
+        (
+            JobRequest,
+            {"roles": [{"command": ["a"], "cuont": 2}]},
+            "roles.0.cuont: there is no such field; did you mean count?",
+        ),
+        (
+            ConfigModel,
+            {"teams": [{"name": "a", "quotas": {"gpu": {"fixed": 1}}}]},
+            "teams.0.quotas.gpu.fixed: there is no such field; there are fixed_milli_gpu,"
+            " guaranteed_milli_gpu, ",
+        ),
+        (
+            StepRef,
+            {"other": 1},
+            "other: there is no such field; there are step",
+        ),
+    ],
+)
+def test_an_unknown_field_is_told_with_those_that_there_are(
+    model: type[BaseModel], sent: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ValidationError) as raised:
+        model.model_validate(sent)
+    told = [f"{named(item['loc'])}: {text}" for item, text in mistakes(raised.value)]
+
+    assert [one for one in told if one.startswith(sentence)]
+    assert not [one for one in told if "Extra inputs" in one]
+
+
+def test_a_field_that_only_files_have_may_be_meant() -> None:
+    with pytest.raises(ValidationError) as raised:
+        JobRequest.model_validate({"rnu": "train.py"})
+    told = {item["loc"]: text for item, text in mistakes(raised.value, also=("run",))}
+
+    assert told["rnu",] == "there is no such field; did you mean run?"
