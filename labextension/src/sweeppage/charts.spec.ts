@@ -1,8 +1,15 @@
 /** What the charts of a sweep are drawn from. */
 import { expect, it } from 'vitest';
 
-import type { ITrial } from '../server/sweeps';
-import { canBeCompared, gpusInUse, steps, time, told } from './charts';
+import type { ISweep, ITrial } from '../server/sweeps';
+import {
+  bestSoFar,
+  canBeCompared,
+  gpusInUse,
+  steps,
+  time,
+  told
+} from './charts';
 import type { IChartWords, IColours } from './charts';
 
 const trial = (number: number, best: number | null) =>
@@ -33,4 +40,12 @@ it('draws no GPUs after the end of a sweep', () => {
   expect(drawn(13_000, 0)).toBe(13_000);
   expect(drawn(90_000, 0, 60_000)).toBe(90_000);
   expect(drawn(300_000, 0, 60_000)).toBe(120_000);
+});
+
+it('draws the best so far up to what was told last, and never back', () => {
+  const trials = [trial(30, 0.4), trial(90, 0.7), trial(110, 0.5)];
+  const sweep = { trials, direction: 'maximize', metric: 'score' } as ISweep;
+  const spec = bestSoFar(sweep, 60, {} as IChartWords, {} as IColours);
+  const [, line] = spec.layer as { data: { values: { at: number }[] } }[];
+  expect(line?.data.values.map(each => each.at)).toEqual([30, 90, 110]);
 });

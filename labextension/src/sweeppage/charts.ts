@@ -111,7 +111,9 @@ export function bestSoFar(
   const points = told(sweep.trials);
   const best = steps(points, sweep.direction === 'maximize');
   const last = best[best.length - 1];
-  const line = last ? [...best, { ...last, at: nowMs }] : best;
+  // Now is a whole minute, that it is drawn no oftener: what was told since is not drawn before it.
+  const end = Math.max(nowMs, ...points.map(each => each.at));
+  const line = last ? [...best, { ...last, at: end }] : best;
   const x = time([...points, ...line]);
   const value = {
     field: 'value',
