@@ -25,8 +25,7 @@ from gpucommons.scheduler.errors import (
     Unavailable,
 )
 from gpucommons.scheduler.models import ErrorView
-from gpucommons.scheduler.models.text.field_errors import named, said
-from gpucommons.scheduler.models.text.unknown_fields import fields_beside
+from gpucommons.scheduler.models.text.field_errors import fields_beside, named, said
 
 log = logging.getLogger("gpucommons.scheduler.api")
 
