@@ -11,10 +11,22 @@ export function gettext(message, values = {}) {
   );
 }
 
-/** How the reader writes dates in the language of the page: as the browser says, where it speaks it. */
+/**
+ * How the reader writes dates in the language of the page: as the browser says, where it speaks it.
+ *
+ * All that writes dates and numbers here asks this, so that none of it ends at a name that is none:
+ * with LANG=C Chromium says en-US@posix.
+ */
 export function locale() {
   const { lang } = document.documentElement;
-  return (
-    window.navigator.languages.find(one => one.split('-')[0] === lang) ?? lang
-  );
+  const speaks = one => one.split('-')[0] === lang && isName(one);
+  return window.navigator.languages.find(speaks) ?? lang;
+}
+
+function isName(one) {
+  try {
+    return Intl.getCanonicalLocales(one).length > 0;
+  } catch {
+    return false;
+  }
 }

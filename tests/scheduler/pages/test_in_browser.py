@@ -20,6 +20,9 @@ pytestmark = pytest.mark.ui
 PICTURES = Path(os.environ.get("GPUCOMMONS_SCREENSHOTS", "build/screenshots"))
 WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 TICKET = "ticket/0190aaaa-0000-7000-8000-000000000001"
+#: As Chromium calls the language under LANG=C; it is no name of one.
+POSIX = """Object.defineProperties(Navigator.prototype, {
+  language: { get: () => 'en-US@posix' }, languages: { get: () => ['en-US@posix'] } })"""
 
 
 @pytest.fixture
@@ -48,11 +51,13 @@ async def open_page(
     async def begin(
         name: str, path: str, *, scheme: str = "light", size: dict[str, int] = WIDE, **settings: Any
     ) -> Page:
+        script = settings.pop("script", "")
         server = await start_pages(**settings)
         context = await browser.new_context(
             viewport=size, color_scheme=scheme, locale="en-GB", timezone_id="UTC"
         )
         contexts.append(context)
+        await context.add_init_script(script)
         cookie = cluster.login_cookie(f"token-{name}")
         await context.add_cookies(
             [{"name": "service-gpucommons", "value": cookie, "url": server.url}]
@@ -119,10 +124,11 @@ async def test_quotas_stand_below_each_other_on_a_phone(open_page: Any) -> None:
     assert min(left for left, _ in edges) > PHONE["width"] / 2
 
 
+@pytest.mark.parametrize("language", ["", POSIX], ids=["named", "unnamed"])
 async def test_the_ticket_shows_its_place_and_follows_the_notebook(
-    open_page: Any, scheduler: Any, cluster: Any
+    open_page: Any, scheduler: Any, cluster: Any, language: str
 ) -> None:
-    page = await open_page("alice", TICKET)
+    page = await open_page("alice", TICKET, script=language)
     await page.route("**/hub/user-redirect/lab", _lab)
     ahead = cluster.lease(position=3)
 
@@ -523,9 +529,7 @@ async def test_the_ticket_shows_time_passed_and_likely_left(
     likely = models.ForecastView(
         made_ms=cluster.NOW, from_ms=600_000, to_ms=1_500_000, text="Likely 10–25 min."
     )
-
     scheduler.answers["GET /v1/leases/.*"] = cluster.lease(forecast=likely)
-
     await page.get_by_text("likely 08:10–08:25").wait_for()
     await _picture(page, "ticket-likely")
 
@@ -539,11 +543,7 @@ async def _picture(page: Page, name: str) -> None:
 
 
 async def test_utilisation_is_read_by_keyboard(open_page: Any) -> None:
-    page = await open_page("admin", "admin/utilisation")
-    # As Chromium calls the language under LANG=C; it is no name of one.
-    posix = "Object.defineProperty(Navigator.prototype, 'language', { get: () => 'en-US@posix' })"
-    await page.add_init_script(posix)
-    await page.reload()
+    page = await open_page("admin", "admin/utilisation", script=POSIX)
     await page.locator("#drawing").focus()
     for key, reads in {"End": "Thu 14", "ArrowLeft": "Wed 13", "Home": "Sat 17"}.items():
         await page.keyboard.press(key)
