@@ -130,13 +130,12 @@ def capacity_map(nodes: NodeList, pools: Sequence[PoolView]) -> tuple[Field, ...
 def figures(
     nodes: NodeList, waiting: Sequence[WaitingRow], last_hour: Report | None, *, whose: str = ""
 ) -> tuple[Figure, ...]:
-    """Held, really used, held idle, borrowed, waiting; ``whose`` use the report tells, if not all."""
+    """Held, really used, held idle, borrowed, waiting; of ``whose`` work use and waits are told, if not all."""
     devices = [device for node in nodes.nodes for device in node.devices]
     held = {key: 0 for key, _ in LEGEND}
     for device in devices:
         for hold in device.holds:
             held[hold.shown_as] = held.get(hold.shown_as, 0) + hold.milli_gpu
-    longest = max((row.waited_ms for row in waiting), default=None)
     used = {
         "team": gettext("of hours held by your team really used, last hour"),
         "teams": gettext("of hours held by your teams really used, last hour"),
@@ -165,11 +164,23 @@ def figures(
             key="waiting",
             value=str(len(waiting)),
             of="",
-            label=gettext("waiting")
-            if longest is None
-            else gettext("waiting, longest %(span)s", span=words.duration(longest)),
+            label=_waiting(waiting, whose),
         ),
     )
+
+
+def _waiting(waiting: Sequence[WaitingRow], whose: str) -> str:
+    longest_ms = max((row.waited_ms for row in waiting), default=None)
+    if longest_ms is None:
+        return {
+            "team": gettext("of your team waiting"),
+            "teams": gettext("of your teams waiting"),
+        }.get(whose, gettext("waiting"))
+    span = words.duration(longest_ms)
+    return {
+        "team": gettext("of your team waiting, longest %(span)s", span=span),
+        "teams": gettext("of your teams waiting, longest %(span)s", span=span),
+    }.get(whose, gettext("waiting, longest %(span)s", span=span))
 
 
 def simulated(nodes: NodeList) -> bool:

@@ -441,11 +441,12 @@ async def test_a_lead_sees_and_reclaims_in_their_team_but_sets_no_quota(
 
 
 async def test_a_lead_reads_that_only_their_own_team_is_told_of(visit: Any, scheduler: Any) -> None:
-    for path, part in (("activities", "activities"), ("events", "events")):
+    for path in ("activities", "events", "jobs", "leases"):
         answers, key = scheduler.answers, f"GET /v1/{path}"
-        answers[key] = answers[key].model_copy(update={part: []})
+        answers[key] = answers[key].model_copy(update={path: []})
     said = {
         "admin": "of hours held by your team really used, last hour",
+        "admin/waiting": "Nobody of your team waits.",
         "admin/idle": "No notebook of your team holds a GPU.",
         "admin/evictions": "No job of your team was stopped unasked yet",
     }
@@ -453,6 +454,15 @@ async def test_a_lead_reads_that_only_their_own_team_is_told_of(visit: Any, sche
     for path, words in said.items():
         assert words in await lead.page(path)
         assert "your team" not in await admin.page(path)
+    assert "of your team waiting" in await lead.page("admin")
+
+
+async def test_a_lead_reads_that_others_may_wait_too(visit: Any) -> None:
+    lead, admin = await visit("lead"), await visit("admin")
+
+    assert "Only who waits of your team stands here." in await lead.page("admin/waiting")
+    assert "of your team waiting, longest" in await lead.page("admin")
+    assert "your team" not in await admin.page("admin/waiting")
 
 
 async def test_the_last_changes_of_quotas_are_shown_to_those_who_watch(
