@@ -115,7 +115,12 @@ def after_word(drill: Drill, attempt: Attempt, step: int, at_ms: int) -> Drill:
     if not _is_too_soon(drill, at_ms - attempt.started_ms):
         # Who tells only every so many steps, or minutes, tells as much when it began from the start.
         return evolve(drill, untold=True)
-    return _passed(drill, attempt, step, at_ms)
+    return _passed(drill, attempt, _began_at(drill, attempt), at_ms)
+
+
+def _began_at(drill: Drill, attempt: Attempt) -> int | None:
+    """Where it went on: its first word comes a step later, or many."""
+    return drill.step if attempt.resumed_from is None else attempt.resumed_from.step
 
 
 def patient_until_ms(workload: Workload) -> int | None:

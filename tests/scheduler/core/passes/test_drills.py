@@ -383,7 +383,7 @@ def test_every_other_stop_shows_as_much_and_costs_nothing_more(world: World) -> 
     world.start(job)
     tell(world, job, 230)
     assert drill_verdict.told(drill_of(world, job)) == (
-        "It was stopped and went on at step 230 (5 s)."
+        "It was stopped and went on at step 200 (5 s)."
     )
     assert len(world.cluster.badges) == 1
 
@@ -416,7 +416,7 @@ def test_a_save_right_after_the_start_is_no_reason_to_test_but_a_later_one_is(wo
     world.now += 5 * SECOND
     tell(world, job, 41)
     assert drill_verdict.told(drill_of(world, job)).startswith(
-        "Tested: stops and goes on at step 41"
+        "Tested: stops and goes on at step 40"
     )
 
 

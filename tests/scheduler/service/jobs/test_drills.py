@@ -55,6 +55,6 @@ def test_the_badge_is_on_the_page_and_in_the_next_quote(tmp_path: Path) -> None:
     )
     shown = jobs.job(world.service, ann, "digits-1")
     assert shown.safe_to_borrow
-    assert "\n  Safe to borrow.\n  Tested: stops and goes on at step 201 (" in describe(shown)
+    assert "\n  Safe to borrow.\n  Tested: stops and goes on at step 200 (" in describe(shown)
     said = job_quote.quote_job(world.service, ann, request).drill_text
     assert said.startswith("Safe to borrow: digits-1, of the same code, was stopped and went on (")
