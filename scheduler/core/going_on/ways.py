@@ -34,7 +34,7 @@ class WayToGoOn:
     #: Of the checkpoint, in what the job itself counts (``unit``).
     step: int | None = None
     unit: str = _STEP
-    #: Why nothing better holds; empty for a checkpoint.
+    #: Why nothing better holds, where that is known; empty where it saved anything.
     because: str = ""
     #: Whether files of its own that it finds again could help it after all: not known.
     may_find_files: bool = False
@@ -107,7 +107,7 @@ def _without_images(
     kept = any(attempt.files_kept for attempt in ran)
     return WayToGoOn(
         way=Way.WORKING_FOLDER if kept else Way.START_OVER,
-        because="it has saved no checkpoint" if kept else _why_nothing_is_kept(ran[-1], hindered),
+        because="" if kept else _why_nothing_is_kept(ran[-1], hindered),
         not_saved=hindered,
         may_find_files=not kept and ran[-1].files_kept is None,
         since_ms=began,
@@ -116,10 +116,10 @@ def _without_images(
 
 
 def _why_nothing_is_kept(last: Attempt, hindered: str) -> str:
-    nothing = ["it has saved no checkpoint"]
-    if last.files_kept is not None:
-        nothing.append("changed no file in its working folder")
     known = "" if last.hibernation is None else last.hibernation.hindrance
+    if last.files_kept is None:
+        return hindered or known
+    nothing = ["it has saved no checkpoint", "changed no file in its working folder"]
     if hindered or known:
         nothing.append(hindered or known)
     *first, final = nothing

@@ -15,7 +15,8 @@ _MIB = 1 << 20
 _FEW = 120
 #: Of ways, without what is known of them.
 _WHERE_IT_STOPPED = "goes on where it stopped"
-_FINDS_FILES = "finds its files again and starts the command anew"
+_ANEW = "starts its command anew"
+_FINDS_FILES = f"{_ANEW} and finds the files that it wrote"
 _TWICE = 2
 
 
@@ -25,10 +26,11 @@ def goes_on(way: WayToGoOn) -> str:
         case Way.CHECKPOINT:
             return f"goes on from {way.unit} {way.step:,}"
         case Way.WORKING_FOLDER:
-            because = way.not_saved and f", because {way.not_saved}"
-            return f"{_FINDS_FILES}{because}"
+            return f"{_FINDS_FILES}{_because(way.not_saved)}"
+        case Way.START_OVER if way.may_find_files:
+            return f"{_FINDS_FILES}, if any are kept{_because(way.because)}"
         case Way.START_OVER:
-            return f"{_starts_over(way)}{_unless(way)}"
+            return f"starts over{_because(way.because)}"
         case Way.PROCESS_IMAGE:
             return f"{_WHERE_IT_STOPPED}: {_memory(way)}"
 
@@ -48,12 +50,8 @@ def _memory(way: WayToGoOn) -> str:
     return f"its memory is saved when it is stopped; if that fails, it {goes_on(way.otherwise)}"
 
 
-def _starts_over(way: WayToGoOn) -> str:
-    return f"starts over, because {way.because}"
-
-
-def _unless(way: WayToGoOn) -> str:
-    return ", unless its script goes on from files of its own" if way.may_find_files else ""
+def _because(why: str) -> str:
+    return why and f", because {why}"
 
 
 def with_cost(way: WayToGoOn, now_ms: int) -> str:
@@ -66,10 +64,10 @@ def with_cost(way: WayToGoOn, now_ms: int) -> str:
         case Way.CHECKPOINT if spent_ms >= _SECOND:
             # A script that is told may save once more.
             return f"{goes_on(way)}; at most {work} since then is repeated"
-        case Way.WORKING_FOLDER:
+        case Way.START_OVER if not way.may_find_files:
+            return f"{goes_on(way)}; {work} is lost"
+        case Way.WORKING_FOLDER | Way.START_OVER:
             return f"{goes_on(way)}; what it did since it last saved is repeated, {work} at most"
-        case Way.START_OVER:
-            return f"{_starts_over(way)}; {work} is lost{_unless(way)}"
         case Way.PROCESS_IMAGE if way.image is not None:
             return f"{_WHERE_IT_STOPPED}. {saved_words(way.image)}. 0 steps lost"
         case _:
@@ -81,10 +79,10 @@ def is_told(text: str, way: WayToGoOn) -> bool:
     match way.way:
         case Way.CHECKPOINT:
             clause = goes_on(way)
-        case Way.WORKING_FOLDER:
+        case Way.START_OVER if not way.may_find_files:
+            clause = goes_on(way)
+        case Way.WORKING_FOLDER | Way.START_OVER:
             clause = _FINDS_FILES
-        case Way.START_OVER:
-            clause = _starts_over(way)
         case Way.PROCESS_IMAGE:
             clause = _WHERE_IT_STOPPED
     return clause in text
@@ -98,8 +96,7 @@ def before_start(
     ``hindrances`` are those of the nodes that it may come to, empty where its memory is saved, on all of
     them up to ``most_mib``, where their speed is known.
     """
-    files = "finds the files that it wrote" if files_are_kept else "finds none of its files"
-    anew = f"its command starts anew and {files}"
+    anew = f"it {_FINDS_FILES if files_are_kept else f'{_ANEW} and finds none of its files'}"
     until = "If it is stopped before it saved a checkpoint"
     why = next(filter(None, hindrances), "")
     if why and not all(hindrances):
@@ -148,10 +145,10 @@ def not_woken(known: Hibernation) -> str:
 
 def before_a_pause(way: WayToGoOn, now_ms: int) -> str:
     """What a pause now costs, as a sentence."""
-    if way.way is Way.START_OVER and way.since_ms is not None:
+    if way.way is Way.START_OVER and not way.may_find_files and way.since_ms is not None:
         lost = spent(max(0, now_ms - way.since_ms))
         because = f" {way.not_saved[:1].upper()}{way.not_saved[1:]}." if way.not_saved else ""
-        return f"Starts over when resumed: {lost} of work is lost{_unless(way)}.{because}"
+        return f"Starts over when resumed: {lost} of work is lost.{because}"
     said = with_cost(way, now_ms)
     return f"{said[:1].upper()}{said[1:]}."
 
@@ -163,7 +160,7 @@ def began_anew(way: WayToGoOn) -> str:
     times = "once" if way.began_anew == 1 else f"{way.began_anew:,} times"
     if way.began_anew == _TWICE:
         times = "twice"
-    if way.way is Way.WORKING_FOLDER:
+    if way.way is Way.WORKING_FOLDER or way.may_find_files:
         return f"Its command was started anew {times}; whether it went on is not known."
     return f"It has started over {times}."
 

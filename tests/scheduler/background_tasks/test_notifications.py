@@ -190,7 +190,7 @@ def test_a_stop_for_others_says_how_the_job_goes_on(
     assert subject.endswith(" was stopped")
     what, goes_on = outside.mails[0][1].telling.text.splitlines()
     assert "was stopped for nlp" in what
-    assert goes_on.startswith("It starts over")
+    assert goes_on.startswith("It starts its command anew")
 
 
 def test_a_notebook_tells_that_it_is_idle_and_that_its_gpu_went(

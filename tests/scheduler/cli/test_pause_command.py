@@ -14,8 +14,8 @@ from gpucommons.scheduler.core.model.state import TreeReported
 from gpucommons.scheduler.core.model.types import WorkloadId
 
 COST = (
-    "Starts over when resumed: 12 min of work is lost, unless its script goes on from files of its"
-    " own."
+    "Starts its command anew and finds the files that it wrote, if any are kept; what it did since it"
+    " last saved is repeated, 12 min of work at most."
 )
 
 
@@ -97,7 +97,5 @@ def test_show_and_why_name_the_way_to_go_on_in_the_same_words(
     assert line in cli("why", job.name).out
     cli("pause", job.name, "--yes")
     world.pass_time(60_000)
-    line = (
-        "When it starts again: starts over, because it has saved no checkpoint, unless its script"
-    )
+    line = f"When it starts again: s{COST[1:].partition(';')[0]}"
     assert line in cli("show", job.name).out

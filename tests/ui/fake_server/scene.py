@@ -359,7 +359,7 @@ QUOTE = {
     "text": "Borrowed. vision has 0 of 4 guaranteed GPUs free, so this job borrows 2: other teams"
     " can take them back, and it waits again. It would start now.",
     "stop_text": "If it is stopped before it saved a checkpoint: its memory is saved and it goes on"
-    " where it stopped. If that fails, its command starts anew and finds the files that it wrote.",
+    " where it stopped. If that fails, it starts its command anew and finds the files that it wrote.",
     "starts_now": True,
     "reason": None,
     "guaranteed_milli_gpu": 4000,

@@ -29,8 +29,8 @@ def test_a_stopped_job_that_leaves_with_0_has_obeyed_and_not_succeeded(world: Wo
     world.end(job, 0, told=True)
     assert world.state(job) is State.PAUSED
     assert world.get(job).attempts[-1].ended_text == (
-        "Paused by ann, left with exit status 0: starts over, because it has saved no checkpoint;"
-        " 12 min of work is lost, unless its script goes on from files of its own"
+        "Paused by ann, left with exit status 0: starts its command anew and finds the files that it"
+        " wrote, if any are kept; what it did since it last saved is repeated, 12 min of work at most"
     )
 
 

@@ -76,7 +76,7 @@ def test_what_runs_and_can_be_saved_goes_on_where_it_stopped_or_the_next_weaker_
     assert way.way is Way.PROCESS_IMAGE
     assert words.goes_on(way) == (
         "goes on where it stopped: its memory is saved when it is stopped; if that fails, it starts"
-        " over, because it has saved no checkpoint, unless its script goes on from files of its own"
+        " its command anew and finds the files that it wrote, if any are kept"
     )
 
 
@@ -216,14 +216,15 @@ def test_what_could_not_be_saved_is_not_said_to_be(world: World) -> None:
     end = AttemptEnded(attempt_id=world.attempt_id(job), exit_code=143, told=True, not_saved=why)
     world.step(end)
     assert world.get(job).attempts[0].ended_text == (
-        "Paused by ann (its memory could not be saved: an io_uring is open): starts over, because it"
-        " has saved no checkpoint; 0 s of work is lost, unless its script goes on from files of its own"
+        "Paused by ann (its memory could not be saved: an io_uring is open): starts its command anew"
+        " and finds the files that it wrote, if any are kept; what it did since it last saved is"
+        " repeated, 0 s of work at most"
     )
     assert way_of(world, job).way is Way.START_OVER
 
 
 BEFORE = "If it is stopped before it saved a checkpoint"
-ANEW = "its command starts anew and finds the files that it wrote"
+ANEW = "it starts its command anew and finds the files that it wrote"
 
 
 @pytest.mark.parametrize(
@@ -327,7 +328,7 @@ def test_where_a_pool_is_switched_off_later_the_way_that_holds_is_named(
     way = way_to_go_on(world.get(job), hindered)
     assert way is not None
     assert way.way is Way.START_OVER
-    assert f"and the pool {off.name} has hibernation switched off" in words.goes_on(way)
+    assert f"because the pool {off.name} has hibernation switched off" in words.goes_on(way)
 
 
 def test_a_pods_word_of_how_it_runs_counts_once_and_only_what_was_kept_can_have_been_woken(

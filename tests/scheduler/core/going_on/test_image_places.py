@@ -143,7 +143,7 @@ def test_while_its_node_takes_no_work_it_waits_and_says_for_what(
     assert reason.text == said
     assert reason.unblock is not None
     assert reason.unblock.startswith(
-        "An admin can let the node take work again, or fence it: then kept starts over, because"
+        "An admin can let the node take work again, or fence it: then kept starts its command"
     )
     assert two.where() is None
 

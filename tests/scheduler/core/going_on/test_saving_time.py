@@ -70,17 +70,17 @@ def way_of(world: World, job: WorkloadId) -> WayToGoOn:
     return way
 
 
-def test_a_job_too_large_for_its_grace_is_said_to_start_over_with_the_numbers_and_the_remedy(
+def test_a_job_too_large_for_its_grace_is_said_to_start_anew_with_the_numbers_and_the_remedy(
     world: World,
 ) -> None:
     job = run(world, 822)
     world.wait(4 * 60_000)
     way = way_of(world, job)
     assert way.way is Way.START_OVER
-    assert f"starts over, because it has saved no checkpoint and {TOO_LARGE}" in words.goes_on(way)
+    anew = f"tarts its command anew and finds the files that it wrote, if any are kept, because {TOO_LARGE}"
+    assert words.goes_on(way) == f"s{anew}"
     assert words.before_a_pause(way, world.now) == (
-        "Starts over when resumed: 4 min of work is lost, unless its script goes on from files of its"
-        f" own. S{TOO_LARGE[1:]}."
+        f"S{anew}; what it did since it last saved is repeated, 4 min of work at most."
     )
 
 
@@ -88,7 +88,7 @@ def test_one_that_finds_its_files_again_says_why_its_memory_is_not_saved(world: 
     job = run(world, 822)
     world.step(FilesKept(attempt_id=world.attempt_id(job), files=3))
     assert words.goes_on(way_of(world, job)) == (
-        f"finds its files again and starts the command anew, because {TOO_LARGE}"
+        f"starts its command anew and finds the files that it wrote, because {TOO_LARGE}"
     )
 
 
@@ -118,7 +118,7 @@ def test_while_nobody_has_seen_its_memory_it_is_said_on_what_it_depends(world: W
     job = run(world, None)
     assert words.goes_on(way_of(world, job)).startswith(
         "goes on where it stopped: its memory is saved when it is stopped, if that is 648 MiB at most;"
-        " else it starts over"
+        " else it starts its command anew"
     )
     see(world, job, 600)
     assert words.goes_on(way_of(world, job)).startswith(
@@ -203,6 +203,6 @@ def test_before_it_begins_the_slowest_disk_bounds_what_is_promised() -> None:
     assert most == 1450
     assert words.before_start(("", ""), files_are_kept=True, most_mib=most) == (
         "If it is stopped before it saved a checkpoint: its memory is saved, if that is 1.4 GiB at most,"
-        " and it goes on where it stopped. Else its command starts anew and finds the files that it"
+        " and it goes on where it stopped. Else it starts its command anew and finds the files that it"
         " wrote."
     )

@@ -47,19 +47,20 @@ def test_of_a_job_that_never_ran_nothing_is_said(world: World) -> None:
     assert way_to_go_on(world.get(world.submit(a_job()))) is None
 
 
-def test_a_job_without_a_checkpoint_starts_over_and_all_its_work_is_lost(world: World) -> None:
+def test_a_job_without_a_checkpoint_starts_anew_and_finds_its_files_if_it_wrote_any(
+    world: World,
+) -> None:
     job = world.run(a_job())
     world.wait(12 * 60_000)
     way = way_of(world, job)
     assert way.way is Way.START_OVER
     assert words.goes_on(way) == (
-        "starts over, because it has saved no checkpoint, unless its script goes on from files of"
-        " its own"
+        "starts its command anew and finds the files that it wrote, if any are kept"
     )
     said = words.before_a_pause(way, world.now)
     assert said == (
-        "Starts over when resumed: 12 min of work is lost, unless its script goes on from files of"
-        " its own."
+        "Starts its command anew and finds the files that it wrote, if any are kept; what it did"
+        " since it last saved is repeated, 12 min of work at most."
     )
 
 
@@ -109,7 +110,7 @@ def test_once_it_is_known_that_no_file_was_changed_the_loss_is_certain(world: Wo
 @pytest.mark.parametrize(
     ("files", "way", "text"),
     [
-        (3, Way.WORKING_FOLDER, "finds its files again and starts the command anew"),
+        (3, Way.WORKING_FOLDER, "starts its command anew and finds the files that it wrote"),
         (
             0,
             Way.START_OVER,
@@ -119,8 +120,7 @@ def test_once_it_is_known_that_no_file_was_changed_the_loss_is_certain(world: Wo
         (
             None,
             Way.START_OVER,
-            "starts over, because it has saved no checkpoint, unless its script goes on from files"
-            " of its own",
+            "starts its command anew and finds the files that it wrote, if any are kept",
         ),
     ],
 )
@@ -147,8 +147,8 @@ def test_of_files_it_is_said_that_how_much_is_repeated_is_a_bound(world: World) 
     found = way_to_go_on(with_files(world.get(job), 1))
     assert found is not None
     assert words.before_a_pause(found, world.now) == (
-        "Finds its files again and starts the command anew; what it did since it last saved is"
-        " repeated, 90 s of work at most."
+        "Starts its command anew and finds the files that it wrote; what it did since it last saved"
+        " is repeated, 90 s of work at most."
     )
 
 
@@ -162,9 +162,9 @@ def test_how_often_it_began_anew_is_counted_and_said(world: World) -> None:
         world.start(job)
         said.append(words.began_anew(way_of(world, job)))
     assert said == [
-        "It has started over once.",
-        "It has started over twice.",
-        "It has started over 3 times.",
+        "Its command was started anew once; whether it went on is not known.",
+        "Its command was started anew twice; whether it went on is not known.",
+        "Its command was started anew 3 times; whether it went on is not known.",
     ]
 
 
@@ -182,12 +182,13 @@ def test_lost_work_is_rounded_up(length_ms: int, said: str) -> None:
         WayToGoOn(way=Way.CHECKPOINT, step=5430, since_ms=Millis(0)),
         WayToGoOn(way=Way.WORKING_FOLDER, since_ms=Millis(0)),
         WayToGoOn(way=Way.START_OVER, because="it has saved nothing", since_ms=Millis(0)),
+        WayToGoOn(way=Way.START_OVER, may_find_files=True, since_ms=Millis(0)),
         WayToGoOn(way=Way.PROCESS_IMAGE),
     ],
     ids=lambda way: str(way.way),
 )
 def test_what_a_stop_was_said_to_come_to_is_known_to_be_told(way: WayToGoOn) -> None:
-    now_told = replace(way, may_find_files=True, since_ms=None)
+    now_told = replace(way, since_ms=None)
     assert words.is_told(
         f"Stopped for nlp: {words.with_cost(way, 720_000)}. Tries again.", now_told
     )

@@ -202,8 +202,8 @@ def test_high_priority_preempts_inside_its_team_after_the_minimum_run_time() -> 
     # Its page says for whom, not with which exit status.
     said = world.get(low).attempts[-1].ended_text
     assert said == (
-        "Stopped for high (higher priority): starts over, because it has saved no checkpoint;"
-        " 60 s of work is lost, unless its script goes on from files of its own"
+        "Stopped for high (higher priority): starts its command anew and finds the files that it"
+        " wrote, if any are kept; what it did since it last saved is repeated, 60 s of work at most"
     )
 
 

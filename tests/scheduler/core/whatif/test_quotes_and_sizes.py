@@ -102,13 +102,13 @@ def test_a_quote_says_before_the_submit_whose_job_that_would_stop() -> None:
     world = World(a_node(gpus=4), teams=[team])
     world.run(a_job("train-1", 4000))
     found = quotes.quote(world.cluster, a_job("train-2", 500), world.now)
-    said = "Would stop train-1 (yours), which goes back in line. It starts over, because"
+    said = "Would stop train-1 (yours), which goes back in line. It starts its command anew"
     assert f" {said}" in found.text
     assert "being cleared" not in found.text
     assert found.reason is not None
     assert found.reason.text.startswith(said)
     theirs = quotes.quote(world.cluster, a_job("train-2", 500, owner=UserName("bob")), world.now)
-    assert " Would stop train-1, which goes back in line. It starts over, because" in theirs.text
+    assert " Would stop train-1, which goes back in line. It starts its command anew" in theirs.text
 
 
 def saved(world: World, job: WorkloadId, step: int) -> None:
