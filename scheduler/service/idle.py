@@ -172,7 +172,7 @@ def _warning(service: Service, lease: Workload) -> ReportIdle:
     gpu = service.activity.gpu_of(_slice_id(lease))
     busy = why_busy(service.activity.report_of(lease.workload_id), gpu, now_ms)
     if busy is not None:
-        message = f"Not reclaimed: {busy}. Take it by force (force and a reason), or ask its user."
+        message = f"Not reclaimed: {busy}. Take it by force, with a reason, or ask its user."
         raise NotIdle(message)
     known = lease.idleness
     since = known.idle_since_ms if known is not None else None

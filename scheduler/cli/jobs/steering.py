@@ -13,13 +13,18 @@ from gpucommons.scheduler.cli.jobs.listing import size
 from gpucommons.scheduler.cli.operating import notebooks
 from gpucommons.scheduler.cli.options import gib, positive
 from gpucommons.scheduler.cli.present import printable, show
-from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.text.state_words import state_words
 
 _YES = frozenset({"y", "yes"})
 #: Ways to go on after which work is done again.
 _LOSES = frozenset({"working_folder", "start_over"})
+#: What steers for good, or at a cost, and how it is told not to ask.
+_ASKS = {
+    "cancel": "do not ask at a terminal whether what runs is to end for good",
+    "pause": "do not ask whether it is worth its cost",
+}
 
 
 def add_commands(
@@ -35,10 +40,8 @@ def add_commands(
         command = commands.add_parser(name, parents=[shared], help=text)
         command.add_argument("job", help="name or id")
         command.set_defaults(run=pause if name == "pause" else act)
-        if name == "pause":
-            command.add_argument(
-                "--yes", action="store_true", help="do not ask whether it is worth its cost"
-            )
+        if name in _ASKS:
+            command.add_argument("--yes", action="store_true", help=_ASKS[name])
         if name == "again":
             about = "go on from what it saved last, not anew"
             command.add_argument("--from-here", action="store_true", help=about)
@@ -73,11 +76,30 @@ def act(arguments: argparse.Namespace) -> int:
             loader = chosen_loader(arguments)
             again = calls.again(arguments.job, from_here=arguments.from_here, loader=loader)
             job = scheduler.send(again)
+        elif arguments.command == "cancel":
+            job = _cancelled(scheduler, arguments)
         else:
-            call = {"cancel": calls.cancel, "resume": calls.resume}[arguments.command]
-            job = scheduler.send(call(arguments.job))
+            job = scheduler.send(calls.resume(arguments.job))
     show(job, f"{job.name}  {state_words(job.state)}", output=arguments.output)
     return 0
+
+
+def _cancelled(scheduler: SchedulerClient, arguments: argparse.Namespace) -> models.JobView:
+    """The job, cancelled, unless somebody at a terminal says no; scripts are asked nothing."""
+    before = scheduler.send(calls.job(arguments.job))
+    way = before.way_to_go_on
+    runs = way is not None and way.repeats_ms is not None
+    if runs and not arguments.yes and sys.stdin.isatty():
+        question = f"It ends for good; `gpucommons pause` keeps it.\nCancel {before.name}? [y/N] "
+        if not _says_yes(question):
+            return before
+    return scheduler.send(calls.cancel(before.id))
+
+
+def _says_yes(question: str) -> bool:
+    sys.stderr.write(printable(question))
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in _YES
 
 
 def pause(arguments: argparse.Namespace) -> int:

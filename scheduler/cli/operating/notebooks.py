@@ -13,7 +13,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import clock, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls, parking_calls
-from gpucommons.scheduler.errors import BadRequest, NotFound
+from gpucommons.scheduler.errors import BadRequest, NotFound, NotIdle
 from gpucommons.scheduler.models.text.state_words import state_words
 
 _MINUTE_MS = 60_000
@@ -122,7 +122,12 @@ def reclaim(arguments: argparse.Namespace) -> int:
     """Take an idle notebook's GPU back."""
     request = models.ReclaimRequest(force=arguments.force, reason=arguments.reason)
     with connect(arguments) as scheduler:
-        lease = scheduler.send(calls.reclaim(_notebook(scheduler, arguments.lease), request))
+        notebook = _notebook(scheduler, arguments.lease)
+        try:
+            lease = scheduler.send(calls.reclaim(notebook, request))
+        except NotIdle as busy:
+            by_force = f"gpucommons reclaim {arguments.lease} --force --reason 'WHY'"
+            raise NotIdle(f"{busy} By force: {by_force}") from busy
     until = lease.idle.returns_ms if lease.idle else None
     text = (
         f"{lease.user}: the GPU is to be returned at {clock(until)}"

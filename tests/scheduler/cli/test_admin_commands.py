@@ -361,6 +361,7 @@ def test_a_busy_notebook_is_reclaimed_by_force_and_reason_alone(
     plain = cli("reclaim", lease.id, by="root")
     without_reason = cli("reclaim", lease.id, "--force", by="root")
     assert (plain.code, "Not reclaimed" in plain.err) == (1, True)
+    assert f"gpucommons reclaim {lease.id} --force --reason 'WHY'" in plain.err
     assert (without_reason.code, "Write a reason" in without_reason.err) == (2, True)
     assert world.server_acts == []
     by_force = cli("reclaim", lease.id, "--force", "--reason", "deadline", by="root")

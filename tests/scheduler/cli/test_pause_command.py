@@ -88,6 +88,36 @@ def test_at_a_terminal_it_asks_first(
     assert ("not paused" in done.out) != pauses
 
 
+@pytest.mark.parametrize(
+    ("answer", "options", "ends"),
+    [("n\n", [], False), ("", [], False), ("y\n", [], True), ("n\n", ["--yes"], True)],
+)
+def test_at_a_terminal_what_runs_is_cancelled_only_by_an_answer(
+    cli: Cli,
+    world: WatchedWorld,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    options: list[str],
+    *,
+    ends: bool,
+) -> None:
+    job = running(world)
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    done = cli("cancel", job.name, *options)
+    assert ("Cancel" in done.err) != bool(options)
+    after = cli("show", job.name, "--output", "json").json["state"]
+    assert (after != "running") == ends
+
+
+def test_a_script_that_cancels_is_asked_nothing(
+    cli: Cli, world: WatchedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = running(world)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    assert cli("cancel", job.name).err == ""
+    assert cli("show", job.name, "--output", "json").json["state"] == "cancelling"
+
+
 def test_show_and_why_name_the_way_to_go_on_in_the_same_words(
     cli: Cli, world: WatchedWorld
 ) -> None:
