@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn
+from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn, comes_too_soon
 from gpucommons.scheduler.core.going_on.words import spent
 from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, StopCause
 from gpucommons.scheduler.core.model.evolving import evolve
@@ -19,9 +19,6 @@ from gpucommons.scheduler.core.model.types import REPORTED, Attempt, Spec, Workl
 #: Stops that show whether a job goes on. Not growth: with more workers a step comes sooner from the
 #: start, too; nor a node that is taken back, which leaves no whole grace.
 SHOWS = FOR_OTHERS | {StopCause.PAUSE, StopCause.DRILL}
-#: Of a step that was told again: sooner than in so many quarters of the time that it took to get
-#: there, it was not reached from the start.
-_QUARTERS, _OF = 3, 4
 #: Others wait so long for a tested job's word, or so many times what it had taken to get there.
 _PATIENT_MS, _PATIENT = 600_000, 3
 
@@ -72,7 +69,8 @@ def _to_go_on_at(workload: Workload, way: WayToGoOn) -> tuple[int | None, str]:
     if way.way is Way.CHECKPOINT:
         return way.step, way.unit
     told = workload.progress
-    if way.way is Way.WORKING_FOLDER and told is not None:
+    # What began at its start once is followed again: it may have saved since then.
+    if (way.way is Way.WORKING_FOLDER or way.seen) and told is not None:
         return told.step, told.unit or "step"
     return None, ""
 
@@ -135,7 +133,7 @@ def patient_until_ms(workload: Workload) -> int | None:
 
 def _is_too_soon(drill: Drill, ran_ms: int) -> bool:
     """It cannot have been reached from the start in this time."""
-    return drill.reached_in_ms is not None and ran_ms * _OF < drill.reached_in_ms * _QUARTERS
+    return drill.reached_in_ms is not None and comes_too_soon(ran_ms, drill.reached_in_ms)
 
 
 def _passed(drill: Drill, attempt: Attempt, step: int | None, at_ms: int | None = None) -> Drill:

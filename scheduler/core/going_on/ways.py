@@ -6,11 +6,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gpucommons.scheduler.core.going_on.hibernating import can_be_hibernated, kept_image
-from gpucommons.scheduler.core.model.going_on import ProcessImage
+from gpucommons.scheduler.core.model.going_on import Drill, ProcessImage
 from gpucommons.scheduler.core.model.types import Attempt, Checkpoint, Millis, Workload
 
 #: What checkpoints count where nothing says otherwise.
 _STEP = "step"
+#: Said of a command that was started anew, found its files, and gave no sign that they helped it.
+_NOT_HELPED = "did not go on where it was stopped"
+#: A step that comes sooner than in so many quarters of its time was not reached from the start.
+_QUARTERS, _OF = 3, 4
 
 
 class Way(StrEnum):
@@ -41,6 +45,8 @@ class WayToGoOn:
     #: Since when work would have to be done again after a stop now; None where nothing runs. With
     #: files alone it is the most that can be: when the script saved last is not known.
     since_ms: Millis | None = None
+    #: What was seen of it with the files that it found again, as a predicate; empty = not known.
+    seen: str = ""
     #: So many of its attempts ran without a checkpoint after another one had run.
     began_anew: int = 0
     #: The processes as they lie on disk; None with a process image = they are saved at the stop.
@@ -79,7 +85,7 @@ def way_to_go_on(
             since_ms=since,
             began_anew=anew,
         )
-    weaker = _without_images(ran, (began, anew), hindered)
+    weaker = _without_images(workload, ran, (began, anew), hindered)
     image = kept_image(workload)
     if hindered:
         return weaker
@@ -101,25 +107,61 @@ def _began_anew(attempt: Attempt) -> bool:
 
 
 def _without_images(
-    ran: list[Attempt], times: tuple[Millis | None, int], hindered: str
+    workload: Workload, ran: list[Attempt], times: tuple[Millis | None, int], hindered: str
 ) -> WayToGoOn:
     began, anew = times
     kept = any(attempt.files_kept for attempt in ran)
+    seen = _seen_with_its_files(workload.drill, ran) if kept else ""
+    helped = kept and seen != _NOT_HELPED
     return WayToGoOn(
-        way=Way.WORKING_FOLDER if kept else Way.START_OVER,
-        because="" if kept else _why_nothing_is_kept(ran[-1], hindered),
+        way=Way.WORKING_FOLDER if helped else Way.START_OVER,
+        because="" if helped else _why_nothing_is_kept(ran[-1], hindered, seen),
         not_saved=hindered,
         may_find_files=not kept and ran[-1].files_kept is None,
+        seen=seen,
         since_ms=began,
         began_anew=anew,
     )
 
 
-def _why_nothing_is_kept(last: Attempt, hindered: str) -> str:
+def _seen_with_its_files(drill: Drill | None, ran: list[Attempt]) -> str:
+    """What its last stop has shown of a command that had its files again.
+
+    A stop after which it starts over is followed, too: until it has gone on, it starts over.
+    """
+    if drill is None or drill.way not in {Way.WORKING_FOLDER, Way.START_OVER}:
+        return ""
+    if drill.passed:
+        return f"went on after attempt {drill.attempt}"
+    step = drill.went_on_step
+    if step is None:
+        return _NOT_HELPED if drill.way == Way.START_OVER else ""
+    if _is_from_its_files(drill, step, ran):
+        return f"began again at {drill.unit} {step:,} after attempt {drill.attempt}"
+    return _NOT_HELPED
+
+
+def _is_from_its_files(drill: Drill, step: int, ran: list[Attempt]) -> bool:
+    """Its first step came too soon for one who began at the start, at the speed that it had."""
+    after = next((attempt for attempt in ran if attempt.number > drill.attempt), None)
+    if after is None or after.pace is None or after.started_ms is None:
+        return False
+    if not drill.step or drill.reached_in_ms is None or after.pace.from_step != step:
+        return False
+    from_start_ms = drill.reached_in_ms * step // drill.step
+    return comes_too_soon(after.pace.from_ms - after.started_ms, from_start_ms)
+
+
+def comes_too_soon(took_ms: int, from_start_ms: int) -> bool:
+    """What takes so long from the start cannot have been reached from there in this time."""
+    return took_ms * _OF < from_start_ms * _QUARTERS
+
+
+def _why_nothing_is_kept(last: Attempt, hindered: str, seen: str) -> str:
     known = "" if last.hibernation is None else last.hibernation.hindrance
-    if last.files_kept is None:
+    if last.files_kept is None and not seen:
         return hindered or known
-    nothing = ["it has saved no checkpoint", "changed no file in its working folder"]
+    nothing = ["it has saved no checkpoint", seen or "changed no file in its working folder"]
     if hindered or known:
         nothing.append(hindered or known)
     *first, final = nothing

@@ -54,6 +54,11 @@ def _because(why: str) -> str:
     return why and f", because {why}"
 
 
+def _unless(way: WayToGoOn) -> str:
+    """It changes files, and they may help it yet: a first stop may have come before its first save."""
+    return ", unless its script goes on from files of its own" if way.seen else ""
+
+
 def with_cost(way: WayToGoOn, now_ms: int) -> str:
     """The same clause, and what a stop now costs: of a job that was just stopped."""
     if way.since_ms is None:
@@ -65,7 +70,7 @@ def with_cost(way: WayToGoOn, now_ms: int) -> str:
             # A script that is told may save once more.
             return f"{goes_on(way)}; at most {work} since then is repeated"
         case Way.START_OVER if not way.may_find_files:
-            return f"{goes_on(way)}; {work} is lost"
+            return f"{goes_on(way)}; {work} is lost{_unless(way)}"
         case Way.WORKING_FOLDER | Way.START_OVER:
             return f"{goes_on(way)}; what it did since it last saved is repeated, {work} at most"
         case Way.PROCESS_IMAGE if way.image is not None:
@@ -148,7 +153,7 @@ def before_a_pause(way: WayToGoOn, now_ms: int) -> str:
     if way.way is Way.START_OVER and not way.may_find_files and way.since_ms is not None:
         lost = spent(max(0, now_ms - way.since_ms))
         because = f" {way.not_saved[:1].upper()}{way.not_saved[1:]}." if way.not_saved else ""
-        return f"Starts over when resumed: {lost} of work is lost.{because}"
+        return f"Starts over when resumed: {lost} of work is lost{_unless(way)}.{because}"
     said = with_cost(way, now_ms)
     return f"{said[:1].upper()}{said[1:]}."
 
@@ -160,6 +165,8 @@ def began_anew(way: WayToGoOn) -> str:
     times = "once" if way.began_anew == 1 else f"{way.began_anew:,} times"
     if way.began_anew == _TWICE:
         times = "twice"
+    if way.seen:
+        return f"Its command was started anew {times}; it {way.seen}."
     if way.way is Way.WORKING_FOLDER or way.may_find_files:
         return f"Its command was started anew {times}; whether it went on is not known."
     return f"It has started over {times}."

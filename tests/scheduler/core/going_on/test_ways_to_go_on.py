@@ -10,7 +10,11 @@ from builders import World, a_job, a_node, a_team
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn, way_to_go_on
 from gpucommons.scheduler.core.model.intents import Pause, Resume
-from gpucommons.scheduler.core.model.state import CheckpointReported, ProgressReported
+from gpucommons.scheduler.core.model.state import (
+    AttemptEnded,
+    CheckpointReported,
+    ProgressReported,
+)
 from gpucommons.scheduler.core.model.types import Checkpoint, Millis, Progress, Workload, WorkloadId
 
 
@@ -149,6 +153,99 @@ def test_of_files_it_is_said_that_how_much_is_repeated_is_a_bound(world: World) 
     assert words.before_a_pause(found, world.now) == (
         "Starts its command anew and finds the files that it wrote; what it did since it last saved"
         " is repeated, 90 s of work at most."
+    )
+
+
+def tell(world: World, job: WorkloadId, step: int) -> None:
+    progress = Progress(step=step, at_ms=world.now)
+    world.step(ProgressReported(attempt_id=world.attempt_id(job), progress=progress))
+
+
+def stopped_and_back(world: World, job: WorkloadId) -> None:
+    world.ask(Pause(workload_id=job))
+    attempt_id = world.attempt_id(job)
+    world.step(AttemptEnded(attempt_id=attempt_id, exit_code=143, told=True, files_kept=2))
+    world.ask(Resume(workload_id=job))
+    world.start(job)
+
+
+def with_own_files(world: World, *, reached: int) -> WorkloadId:
+    """It ran for ten minutes, was stopped at that step, and runs again with its files."""
+    job = world.run(a_job())
+    world.wait(600_000)
+    tell(world, job, reached)
+    stopped_and_back(world, job)
+    return job
+
+
+STARTS_OVER = "it has saved no checkpoint and did not go on where it was stopped"
+
+
+@pytest.mark.parametrize("again", [0, 7])
+def test_what_was_seen_to_begin_again_starts_over_wherever_it_is_said(
+    world: World, again: int
+) -> None:
+    job = with_own_files(world, reached=810)
+    assert words.began_anew(way_of(world, job)) == (
+        "Its command was started anew once; whether it went on is not known."
+    )
+    world.wait(6_000)
+    tell(world, job, again)
+    world.wait(54_000)
+    way = way_of(world, job)
+    assert way.way is Way.START_OVER
+    assert words.before_a_pause(way, world.now) == (
+        "Starts over when resumed: 60 s of work is lost, unless its script goes on from files of its"
+        " own."
+    )
+    assert words.began_anew(way) == (
+        "Its command was started anew once; it did not go on where it was stopped."
+    )
+    world.ask(Pause(workload_id=job))
+    world.step(
+        AttemptEnded(attempt_id=world.attempt_id(job), exit_code=143, told=True, files_kept=2)
+    )
+    ended = world.get(job).attempts[-1].ended_text
+    assert ended is not None
+    assert ended.endswith(
+        f"starts over, because {STARTS_OVER}; 60 s of work is lost, unless its script goes on from"
+        " files of its own"
+    )
+    waits = way_of(world, job)
+    assert waits.way is Way.START_OVER
+    assert words.is_told(ended, waits)
+
+
+def test_what_began_behind_its_step_but_not_at_its_start_goes_on_from_its_files(
+    world: World,
+) -> None:
+    job = with_own_files(world, reached=810)
+    world.wait(5_000)
+    tell(world, job, 800)
+    way = way_of(world, job)
+    assert way.way is Way.WORKING_FOLDER
+    assert words.began_anew(way) == (
+        "Its command was started anew once; it began again at step 800 after attempt 1."
+    )
+    assert words.before_a_pause(way, world.now) == (
+        "Starts its command anew and finds the files that it wrote; what it did since it last saved"
+        " is repeated, 5 s of work at most."
+    )
+
+
+def test_what_began_again_once_and_went_on_after_a_later_stop_goes_on(world: World) -> None:
+    job = with_own_files(world, reached=810)
+    tell(world, job, 0)
+    world.wait(1_200_000)
+    tell(world, job, 2_000)
+    stopped_and_back(world, job)
+    assert way_of(world, job).way is Way.START_OVER, "it has not gone on yet"
+    world.wait(5_000)
+    tell(world, job, 2_001)
+    way = way_of(world, job)
+    assert way.way is Way.WORKING_FOLDER
+    assert words.began_anew(way) == (
+        "Its command was started anew twice; it went on after attempt 2."
     )
 
 
