@@ -25,6 +25,7 @@ from gpucommons.scheduler.models.jobs.jobs import DATA_VERSION_LABEL
 from gpucommons.scheduler.schedules.due_runs import (
     Start,
     decide,
+    hindered,
     next_look_ms,
     record,
     started,
@@ -152,7 +153,7 @@ class Schedules:
         try:
             made = submit_run(self._service, schedule, start)
         except Unavailable as error:
-            return replace(standing, hindrance=str(error))
+            return hindered(standing, str(error), now_ms)
         except SchedulerError as error:
             log.info("the schedule %s of %s was refused: %s", schedule.name, schedule.owner, error)
             return record(standing, Outcome.REFUSED, start, now_ms, str(error))

@@ -29,6 +29,8 @@ RUNS_KEPT = 100
 COUNTED = 1000
 #: Runs of one schedule that triggers start within an hour: jobs that wait for each other go in circles.
 MOST_AN_HOUR = 12
+#: A scheduler that runs tries what is due within so long.
+_PROMPT_MS = 15_000
 _MINUTE_MS = 60_000
 _HOUR_MS = 60 * _MINUTE_MS
 _NOT_RUNNING = "The scheduler did not run at that time"
@@ -70,6 +72,8 @@ class _Due:
     before_last_ms: Millis | None
     last_ms: Millis
     count: int
+    #: Of the calendar's, where there are two or more.
+    second_ms: Millis | None = None
     #: The trigger whose times these are, by its key; "" = the calendar's.
     of: str = ""
 
@@ -84,11 +88,11 @@ def decide(scheduled: Scheduled, live: Collection[WorkloadId], now_ms: Millis) -
     due = None if schedule.suspended else _due(scheduled, now_ms)
     if due is None:
         # Nothing waits any more for what was in its way.
-        return Decision(standing=replace(standing, hindrance=""))
+        return Decision(standing=replace(standing, hindrance="", hindered_ms=None))
     standing = replace(standing, live=tuple(sorted(live)))
     if due.before_last_ms is not None:
-        missed = _missed(due, standing, now_ms)
-        standing = _with(standing, missed, seen_ms=due.before_last_ms, of=due.of)
+        for missed in _missed(due, standing, now_ms):
+            standing = _with(standing, missed, seen_ms=due.before_last_ms, of=due.of)
     start = Start(due_ms=due.last_ms, of=due.of, version=trigger_state.version_known(scheduled))
     if kept_out := _kept_out(schedule, standing, due, now_ms):
         return Decision(standing=record(standing, kept_out[0], start, now_ms, kept_out[1]))
@@ -104,8 +108,8 @@ def _kept_out(
         return Outcome.SKIPPED, _SUSPENDED
     late = schedule.starting_deadline_s
     if late is not None and now_ms - due.last_ms > late * 1000:
-        text = f"{standing.hindrance or _NOT_RUNNING}, and {duration(late)} later it was too late"
-        return Outcome.MISSED, text
+        why = _hindered(standing, due.last_ms).rstrip(".") or _NOT_RUNNING
+        return Outcome.MISSED, f"{why}, and {duration(late)} later it was too late"
     if standing.live and schedule.concurrency is Concurrency.FORBID:
         return Outcome.SKIPPED, _STILL_ON
     if due.of and _lately(standing, now_ms) >= MOST_AN_HOUR:
@@ -123,6 +127,12 @@ def record(
         seen_ms=due.due_ms,
         of=due.of,
     )
+
+
+def hindered(standing: Standing, why: str, now_ms: Millis) -> Standing:
+    """What is due could not be started: it is tried again."""
+    since_ms = standing.hindered_ms if standing.hindrance else None
+    return replace(standing, hindrance=why, hindered_ms=now_ms if since_ms is None else since_ms)
 
 
 def started(
@@ -229,6 +239,7 @@ def _due_by_calendar(scheduled: Scheduled, now_ms: Millis) -> _Due | None:
                 before_last_ms=Millis(last - 1),
                 last_ms=last,
                 count=COUNTED,
+                second_ms=found[1],
             )
         found.append(one)
     if not found:
@@ -239,19 +250,35 @@ def _due_by_calendar(scheduled: Scheduled, now_ms: Millis) -> _Due | None:
         before_last_ms=earlier[-1] if earlier else None,
         last_ms=last,
         count=len(earlier),
+        second_ms=earlier[1] if len(earlier) > 1 else None,
     )
 
 
-def _missed(due: _Due, standing: Standing, now_ms: Millis) -> Run:
+def _missed(due: _Due, standing: Standing, now_ms: Millis) -> list[Run]:
     """All before the last one of several."""
-    run = _run_of(standing, Start(due_ms=due.first_ms, of=due.of), now_ms)
-    return replace(
-        run,
+    run = replace(
+        _run_of(standing, Start(due_ms=due.first_ms, of=due.of), now_ms),
         outcome=Outcome.SKIPPED if due.of else Outcome.MISSED,
-        text=standing.hindrance or (_TOGETHER if due.of else _NOT_RUNNING),
-        count=due.count,
-        until_ms=due.before_last_ms if due.count > 1 else None,
+        text=_hindered(standing, due.first_ms) or (_TOGETHER if due.of else _NOT_RUNNING),
     )
+    if due.of or not standing.hindrance or due.second_ms is None or due.count == 1:
+        return [_several(run, due, due.first_ms, due.count)]
+    # Had anybody looked when the second one came, the first were on record: only that one was tried.
+    later = replace(run, text=_NOT_RUNNING)
+    return [run, _several(later, due, due.second_ms, due.count - 1)]
+
+
+def _several(run: Run, due: _Due, first_ms: Millis, count: int) -> Run:
+    until_ms = due.before_last_ms if count > 1 else None
+    return replace(run, due_ms=first_ms, count=count, until_ms=until_ms)
+
+
+def _hindered(standing: Standing, due_ms: Millis) -> str:
+    """What was in the way of the time that was tried; "" = nothing that is known."""
+    tried_ms = standing.hindered_ms
+    if not standing.hindrance or tried_ms is None or tried_ms - due_ms <= _PROMPT_MS:
+        return standing.hindrance
+    return f"{_NOT_RUNNING}, and then: {standing.hindrance}"
 
 
 def _lately(standing: Standing, now_ms: Millis) -> int:
@@ -265,6 +292,7 @@ def _with(standing: Standing, run: Run, *, seen_ms: Millis, of: str) -> Standing
         standing,
         runs=_remembered(standing.runs, run),
         hindrance="",
+        hindered_ms=None,
         starting_ms=None,
         starting_of="",
         sensed=tuple(_settled(one, run, seen_ms, of) for one in standing.sensed),

@@ -159,6 +159,8 @@ class Standing:
     live: tuple[WorkloadId, ...] = ()
     #: Why the run that is due now could not be started yet.
     hindrance: str = ""
+    #: When that was first in its way.
+    hindered_ms: Millis | None = None
     #: The time whose job was about to be submitted: whether it was is looked up before anything else.
     starting_ms: Millis | None = None
     #: The trigger whose time that is, by its key; "" = the calendar's, or by hand.

@@ -16,6 +16,7 @@ from gpucommons.scheduler.schedules import cron_times
 from gpucommons.scheduler.schedules.due_runs import (
     Start,
     decide,
+    hindered,
     is_by_hand,
     next_by_hand,
     next_look_ms,
@@ -106,6 +107,33 @@ def test_what_is_later_than_its_deadline_is_missed_with_what_stood_in_the_way() 
     (missed,) = found.standing.runs
     assert missed.text == "JupyterHub does not answer, and 10 min later it was too late"
     assert decide(replace(strict, standing=found.standing), (), Millis(TWO + HOUR)).start is None
+
+
+def test_the_full_stop_of_what_stood_in_the_way_does_not_stand_within_a_sentence() -> None:
+    strict = replace(NIGHTLY, starting_deadline_s=20)
+    away = hindered(Standing(), "JupyterHub does not answer.", TWO)
+    found = decide(Scheduled(schedule=strict, standing=away), (), Millis(TWO + 25_000))
+    (missed,) = found.standing.runs
+    assert missed.text == "JupyterHub does not answer, and 20 s later it was too late"
+
+
+def test_what_stood_in_the_way_of_one_time_is_no_reason_for_those_while_nobody_looked() -> None:
+    away = hindered(Standing(), "JupyterHub does not answer.", TWO)
+    found = decide(replace(FRESH, standing=away), (), Millis(TWO + 3 * DAY + HOUR))
+    assert [(run.text, run.due_ms, run.count, run.until_ms) for run in found.standing.runs] == [
+        ("JupyterHub does not answer.", TWO, 1, None),
+        ("The scheduler did not run at that time", TWO + DAY, 2, TWO + 2 * DAY),
+    ]
+    assert found.start == Start(due_ms=Millis(TWO + 3 * DAY))
+
+
+def test_a_hub_that_starts_later_than_the_scheduler_is_not_blamed_for_its_stop() -> None:
+    back = hindered(Standing(), "JupyterHub does not answer (ConnectError).", Millis(TWO + HOUR))
+    back = hindered(back, "JupyterHub does not answer.", Millis(TWO + HOUR + 5000))
+    (missed,) = decide(replace(FRESH, standing=back), (), Millis(TWO + DAY)).standing.runs
+    assert missed.text == (
+        "The scheduler did not run at that time, and then: JupyterHub does not answer."
+    )
 
 
 @pytest.mark.parametrize(
