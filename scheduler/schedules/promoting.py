@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
-from gpucommons.scheduler.metric_spelling import metric_called
+from gpucommons.scheduler.metric_spelling import metric_called, untold
 from gpucommons.scheduler.schedules.schedule import (
     Outcome,
     Promote,
@@ -36,6 +36,8 @@ class Model:
     failed: str = ""
     #: What it told of the metric last.
     value: float | None = None
+    #: Names of all that it told.
+    told: tuple[str, ...] = ()
 
 
 def promoted_of(scheduled: Scheduled) -> Promoted | None:
@@ -99,7 +101,7 @@ def _verdict(promote: Promote, model: Model, before: Promoted | None) -> tuple[V
     if model.failed:
         return Verdict.NONE, f"It {model.failed}: there is nothing to compare"
     if model.value is None or not math.isfinite(model.value):
-        return Verdict.NONE, f"It told no {promote.metric} that is a number"
+        return Verdict.NONE, untold(promote.metric, model.told).rstrip(".")
     value = f"{promote.metric} {model.value:g}"
     if before is not None and before.metric and not metric_called(promote.metric, [before.metric]):
         # It was written anew: values of two metrics say nothing about each other.

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, State, Workload
-from gpucommons.scheduler.metric_spelling import alike_in_case, metric_called
+from gpucommons.scheduler.metric_spelling import metric_called, untold
 from gpucommons.scheduler.sweeps.successive_halving import reached_rungs
 from gpucommons.scheduler.sweeps.sweep import Sweep, Trial, TrialState
 from gpucommons.scheduler.sweeps.trial_ranking import is_better
@@ -66,7 +66,7 @@ def over(sweep: Sweep, trial: Trial, job: Workload) -> Trial:
     elif job.state is State.FAILED:
         state, text = TrialState.FAILED, job.ended_text or "It failed."
     elif sweep.metric and trial.best is None:
-        state, text = TrialState.FAILED, _silent(sweep, job)
+        state, text = TrialState.FAILED, untold(sweep.metric, _told_by(job))
     return replace(trial, state=state, text=text, ended_ms=job.ended_ms)
 
 
@@ -89,14 +89,3 @@ def not_yet(sweep: Sweep, trial: Trial, job: Workload) -> str:
 
 def _told_by(job: Workload) -> list[str]:
     return sorted(job.progress.metrics) if job.progress is not None else []
-
-
-def _silent(sweep: Sweep, job: Workload) -> str:
-    names = _told_by(job)
-    if metric_called(sweep.metric, names):
-        return f"It told no {sweep.metric} that is a number."
-    alike = alike_in_case(sweep.metric, names)
-    if alike:
-        return f"{' and '.join(alike)} differ in case alone: name one of them as it stands, in place of {sweep.metric}."
-    what = f"what it told: {', '.join(names)}" if names else "it told no metric at all"
-    return f"It ended without a word of {sweep.metric}; {what}."

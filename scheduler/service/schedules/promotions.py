@@ -132,24 +132,29 @@ def _after(found: Scheduled) -> Millis:
 def _model(service: Service, schedule: Schedule, job: Workload) -> Model:
     assert schedule.promote is not None  # noqa: S101 - who asks has looked
     metric = schedule.promote.metric
-    return Model(
+    last = {} if job.progress is None else job.progress.metrics
+    told = last.get(metric_called(metric, last) or "")
+    model = Model(
         job=job.workload_id,
         name=job.spec.name,
         failed=_HOW.get(job.state, ""),
-        value=_last_value(service, job, metric),
+        value=told,
+        told=tuple(sorted(last)),
     )
+    is_known = told is not None and math.isfinite(told)
+    return model if is_known else _by_curve(service, metric, model)
 
 
-def _last_value(service: Service, job: Workload, metric: str) -> float | None:
-    last = {} if job.progress is None else job.progress.metrics
-    told = last.get(metric_called(metric, last) or "")
-    if told is not None and math.isfinite(told):
-        return told
-    source = best_source(service.store.curve_sources(job.workload_id))
-    points = service.store.points(job.workload_id, source=source)
-    name = metric_called(metric, {name for one in points for name in one.metrics})
+def _by_curve(service: Service, metric: str, model: Model) -> Model:
+    """By what was told before the last step."""
+    points = service.store.points(
+        model.job, source=best_source(service.store.curve_sources(model.job))
+    )
+    names = {name for one in points for name in one.metrics}
+    name = metric_called(metric, names)
     values = [one.metrics[name] for one in points if name in one.metrics] if name else []
-    return next((one for one in reversed(values) if math.isfinite(one)), None)
+    value = next((one for one in reversed(values) if math.isfinite(one)), None)
+    return replace(model, value=value, told=tuple(sorted(names | {*model.told})))
 
 
 def _tell(service: Service, by: Principal, scheduled: Scheduled, model: Model) -> None:

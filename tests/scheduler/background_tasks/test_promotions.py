@@ -87,7 +87,7 @@ def test_a_better_model_is_promoted_and_a_worse_one_is_not(world: ServiceWorld) 
         ("promoted", "accuracy 98.1, was 97.8"),
         ("kept", "accuracy 98, was 98.1: retrain-2 kept"),
         ("kept", "accuracy 98.1, was 98.1: retrain-2 kept"),
-        ("none", "It told no accuracy that is a number"),
+        ("none", "It ended without a word of accuracy; it told no metric at all"),
         ("none", "It failed: there is nothing to compare"),
     ]
     promoted = view(world).promoted
@@ -111,6 +111,16 @@ def test_what_a_script_prints_in_upper_case_is_compared_too(world: ServiceWorld)
     assert verdicts(world) == [
         ("promoted", "accuracy 97.8, the first"),
         ("kept", "ACCURACY 97.7, was 97.8: retrain-1 kept"),
+    ]
+
+
+def test_a_run_that_told_other_metrics_is_not_compared_and_they_are_named(
+    world: ServiceWorld,
+) -> None:
+    put(world, metric="loss")
+    run(world, 0.4, metric="train loss")
+    assert verdicts(world) == [
+        ("none", "It ended without a word of loss; what it told: train loss")
     ]
 
 
@@ -191,7 +201,9 @@ def test_a_run_is_compared_once_all_that_it_told_was_read(world: ServiceWorld) -
     assert verdicts(world) == [("", "")]
     unread = False
     look()
-    assert verdicts(world) == [("none", "It told no accuracy that is a number")]
+    assert verdicts(world) == [
+        ("none", "It ended without a word of accuracy; it told no metric at all")
+    ]
 
 
 def test_the_promoted_model_stays_when_others_are_forgotten(world: ServiceWorld) -> None:
