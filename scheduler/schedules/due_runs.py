@@ -108,7 +108,7 @@ def _kept_out(
         return Outcome.SKIPPED, _SUSPENDED
     late = schedule.starting_deadline_s
     if late is not None and now_ms - due.last_ms > late * 1000:
-        why = _hindered(standing, due.last_ms).rstrip(".") or _NOT_RUNNING
+        why = _hindered(standing, due.last_ms) or _NOT_RUNNING
         return Outcome.MISSED, f"{why}, and {duration(late)} later it was too late"
     if standing.live and schedule.concurrency is Concurrency.FORBID:
         return Outcome.SKIPPED, _STILL_ON
@@ -277,8 +277,8 @@ def _hindered(standing: Standing, due_ms: Millis) -> str:
     """What was in the way of the time that was tried; "" = nothing that is known."""
     tried_ms = standing.hindered_ms
     if not standing.hindrance or tried_ms is None or tried_ms - due_ms <= _PROMPT_MS:
-        return standing.hindrance
-    return f"{_NOT_RUNNING}, and then: {standing.hindrance}"
+        return standing.hindrance.rstrip(".")
+    return f"{_NOT_RUNNING}, and then: {standing.hindrance.rstrip('.')}"
 
 
 def _lately(standing: Standing, now_ms: Millis) -> int:

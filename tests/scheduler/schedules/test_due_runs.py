@@ -121,7 +121,7 @@ def test_what_stood_in_the_way_of_one_time_is_no_reason_for_those_while_nobody_l
     away = hindered(Standing(), "JupyterHub does not answer.", TWO)
     found = decide(replace(FRESH, standing=away), (), Millis(TWO + 3 * DAY + HOUR))
     assert [(run.text, run.due_ms, run.count, run.until_ms) for run in found.standing.runs] == [
-        ("JupyterHub does not answer.", TWO, 1, None),
+        ("JupyterHub does not answer", TWO, 1, None),
         ("The scheduler did not run at that time", TWO + DAY, 2, TWO + 2 * DAY),
     ]
     assert found.start == Start(due_ms=Millis(TWO + 3 * DAY))
@@ -132,7 +132,7 @@ def test_a_hub_that_starts_later_than_the_scheduler_is_not_blamed_for_its_stop()
     back = hindered(back, "JupyterHub does not answer.", Millis(TWO + HOUR + 5000))
     (missed,) = decide(replace(FRESH, standing=back), (), Millis(TWO + DAY)).standing.runs
     assert missed.text == (
-        "The scheduler did not run at that time, and then: JupyterHub does not answer."
+        "The scheduler did not run at that time, and then: JupyterHub does not answer"
     )
 
 
