@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpucommons.scheduler.failures.last_error import Cause, find_cause, plain_lines
 from gpucommons.scheduler.failures.own_module import run_as_module
-from gpucommons.scheduler.failures.remedies import remedy_for
+from gpucommons.scheduler.failures.remedies import NO_GPU, Remedy, remedy_for
 
 #: So much of a log's end is looked at.
 TAIL_BYTES = 64 << 10
@@ -29,6 +29,11 @@ _AGAINST_SIGNAL = {
     signal.SIGBUS: "Most often shared memory was full: use fewer data loader workers",
 }
 
+_NONE_REAL = (
+    "This node's GPUs are simulated: a script that needs CUDA cannot run here. Let it fall back to the CPU,"
+    " or run it on a node with real GPUs"
+)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
@@ -46,6 +51,8 @@ class Failure:
     taken_from: str = ""
     #: The limit of its memory was hit, as the kernel or the cluster says.
     out_of_memory: bool = False
+    #: No real GPU stands behind those that it was given.
+    simulated: bool = False
 
 
 def headline(failure: Failure) -> str:
@@ -76,9 +83,15 @@ def _what(failure: Failure, cause: Cause | None) -> tuple[str, str]:
     if cause.is_raised or remedy is not None or failure.exit_code in (_NOT_FOUND, _NOT_EXECUTABLE):
         files, taken_from = failure.files, failure.taken_from
         own = run_as_module(cause.text, cause.script, files=files, taken_from=taken_from)
-        return cause.text + place, own or ("" if remedy is None else remedy.advice)
+        return cause.text + place, own or _advice(failure, remedy)
     # A line that only mentions an error may be about something else: it is quoted as what it is.
     return f"It ended with exit status {failure.exit_code}; it said last: {cause.text}", ""
+
+
+def _advice(failure: Failure, remedy: Remedy | None) -> str:
+    if remedy is None:
+        return ""
+    return _NONE_REAL if failure.simulated and remedy.kind == NO_GPU else remedy.advice
 
 
 def _sentence(failure: Failure, what: str, advice: str) -> str:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 #: The kind of errors of a GPU whose memory was full.
 GPU_MEMORY = "gpu-memory"
+#: Of scripts that found none.
+NO_GPU = "cuda"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,7 +77,7 @@ REMEDIES = (
         " leave no port fixed in the script",
     ),
     _remedy(
-        "cuda",
+        NO_GPU,
         r"not compiled with CUDA|Found no NVIDIA driver|no NVIDIA driver|no CUDA-capable device"
         r"|CUDA driver version is insufficient|no kernel image is available|CUDA initialization"
         r"|CUDA unknown error|No CUDA GPUs are available|device type CUDA is not available"

@@ -109,6 +109,7 @@ def make_plan(launch: Launch, around: Surroundings) -> Plan:
             command=_command(start.command, around, spec.environment),
             env=_environment(launch, around, rank, placement) | dict(start.env),
             cgroup=_given(around, placement).cgroup,
+            simulated=_is_simulated(around, placement),
         )
         for rank, (placement, start) in enumerate(
             zip(launch.attempt.placements, joined, strict=True)
@@ -203,13 +204,16 @@ def _places(launch: Launch, around: Surroundings) -> list[Place]:
         Place(
             address=MASTER_ADDRESS,
             ports=around.ports[rank * PORTS : (rank + 1) * PORTS],
-            simulated=any(
-                one in around.devices and around.devices[one].simulated
-                for one in placement.device_ids
-            ),
+            simulated=_is_simulated(around, placement),
         )
         for rank, placement in enumerate(launch.attempt.placements)
     ]
+
+
+def _is_simulated(around: Surroundings, placement: WorkerPlacement) -> bool:
+    return any(
+        one in around.devices and around.devices[one].simulated for one in placement.device_ids
+    )
 
 
 def _command(command: tuple[str, ...], around: Surroundings, environment: str) -> tuple[str, ...]:

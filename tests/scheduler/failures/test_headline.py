@@ -103,6 +103,22 @@ def test_the_commonest_errors_come_with_a_remedy(last_line: str, kind: str) -> N
 
 
 @pytest.mark.parametrize(
+    "last_line",
+    [
+        "RuntimeError: Found no NVIDIA driver on your system.",
+        "AssertionError: Torch not compiled with CUDA enabled",
+    ],
+)
+def test_on_simulated_gpus_nobody_is_told_to_ask_for_one(last_line: str) -> None:
+    tail = f'Traceback (most recent call last):\n  File "/w/train.py", line 3, in <module>\n{last_line}\n'
+    said = headline(Failure(tail=tail, exit_code=1, simulated=True))
+    assert "This node's GPUs are simulated: a script that needs CUDA cannot run here" in said
+    assert "ask for one" not in said
+    other = headline(Failure(tail=TRACEBACK, exit_code=1, simulated=True))
+    assert other == "ValueError: bad batch 7 (train.py:88)"
+
+
+@pytest.mark.parametrize(
     ("exit_code", "said"),
     [
         (-9, "It was killed from outside (SIGKILL). Most often the machine's memory was used up"),

@@ -96,6 +96,7 @@ def failure_of(plan: Plan, folder: AttemptFolder, rank: int, exit_code: int) -> 
         workers=len(plan.workers),
         files=_names_in(folder.run / "work"),
         taken_from=PurePath(plan.results_to or "").name,
+        simulated=any(one.simulated for one in plan.workers if one.rank == rank),
     )
 
 

@@ -53,6 +53,8 @@ class WorkerPlan:
     env: dict[str, str] = field(default_factory=dict)
     #: The control group that it must be in before its command is known to it.
     cgroup: str | None = None
+    #: No real GPU stands behind those that it was given.
+    simulated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
