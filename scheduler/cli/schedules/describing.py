@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.present import printable
+from gpucommons.scheduler.models.text.state_words import state_words
 
 #: More in a row are not counted one by one.
 _COUNTED = 1000
@@ -21,8 +22,8 @@ _VERDICTS = {
 }
 
 
-def describe(view: models.ScheduleView) -> str:
-    """A schedule in lines."""
+def describe(view: models.ScheduleView, states: Mapping[str, str] | None = None) -> str:
+    """A schedule in lines; ``states`` are those of its jobs, by id, as far as they are known."""
     who = [f"team {view.team}", f"by {view.owner}"]
     if "CPU only" not in view.what and view.kind in _CLASSES:
         who.append(_CLASSES[view.kind])
@@ -41,7 +42,7 @@ def describe(view: models.ScheduleView) -> str:
         lines.append("  a run was asked for and starts as soon as the scheduler looks")
     if view.hindrance:
         lines.append(f"  a run is due and waits: {view.hindrance}")
-    return printable("\n".join([*lines, *_runs(view)]))
+    return printable("\n".join([*lines, *_runs(view, states or {})]))
 
 
 def _suspended(view: models.ScheduleView) -> str:
@@ -96,7 +97,7 @@ def _calendar(view: models.ScheduleView) -> str:
     return f"{view.schedule} {view.time_zone}" if view.schedule else "on triggers"
 
 
-def _runs(view: models.ScheduleView) -> Iterator[str]:
+def _runs(view: models.ScheduleView, states: Mapping[str, str]) -> Iterator[str]:
     for one in view.runs:
         span = _at(one.due_ms, view)
         if one.until_ms is not None:
@@ -108,7 +109,9 @@ def _runs(view: models.ScheduleView) -> Iterator[str]:
             span += f" ({one.cause})"
         data = f" · data {one.version}" if one.version else ""
         verdict = f" · {_VERDICTS[one.verdict]}{one.why}" if one.verdict in _VERDICTS else ""
-        yield f"  {span}  {one.job_name or f'{one.outcome}: {one.text}'}{data}{verdict}"
+        known = states.get(one.job_id or "", "")
+        state = f" · {state_words(known)}" if known else ""
+        yield f"  {span}  {one.job_name or f'{one.outcome}: {one.text}'}{state}{data}{verdict}"
 
 
 def _next(view: models.ScheduleView) -> str:

@@ -30,7 +30,7 @@ def test_a_script_is_scheduled_listed_run_suspended_and_removed(
     at = cli("schedule", "show", "nightly", "--output", "json").json["next_ms"][0]
     world.pass_time(at - world.now_ms)
     Schedules(world.service, epoch=lambda: world.epoch).step()
-    assert "nightly-1" in cli("schedule", "show", "nightly").out
+    assert "nightly-1 · starting" in cli("schedule", "show", "nightly").out
     header, row = cli("schedule", "list").out.splitlines()
     assert header.split() == ["NAME", "OWNER", "TEAM", "SCHEDULE", "TIME", "ZONE", "NEXT", "LAST"]
     assert row.split()[:3] == ["nightly", "ann", "vision"]
@@ -42,7 +42,9 @@ def test_a_script_is_scheduled_listed_run_suspended_and_removed(
         cli("submit", str(tmp_path / "train.py"), "--name", "nightly", "--overwrite", *when).code
         == 0
     )
-    assert "nightly-1" in cli("schedule", "show", "nightly").out
+    for _ in range(3):
+        world.pass_time(2000)
+    assert "nightly-1 · finished" in cli("schedule", "show", "nightly").out
     assert "starts a run within seconds" in cli("schedule", "run", "nightly").out
     assert "a run was asked for" in cli("schedule", "show", "nightly").out
     assert "no more runs start" in cli("schedule", "suspend", "nightly").out
