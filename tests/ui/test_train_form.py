@@ -294,7 +294,7 @@ def test_a_pipeline_is_retried_from_the_failed_step(lab: LabServer, open_lab: Op
         "train × 2",
         "reads clean/clean.parquet",
         "after the end of train",
-        "runs with vision-2026 · is told the secrets HF_TOKEN=hugging-face",
+        "runs with vision-2026 · is told the secrets HF_TOKEN=hugging-face · also says pools=gpu",
         "Goes along: 4 files of this server’s folder, 4.0 KiB.",
         "Stays here: raw.bin is larger than 32 MiB.",
         "Steps cannot read what stays here.",

@@ -49,6 +49,7 @@ FILE: dict[str, Any] = {
             "variables": [],
             "links": [],
             "results_to": None,
+            "others": [],
         },
         {
             "name": "train",
@@ -61,6 +62,7 @@ FILE: dict[str, Any] = {
             "variables": [],
             "links": [],
             "results_to": None,
+            "others": ["pools=gpu"],
         },
         {
             "name": "report",
@@ -73,6 +75,7 @@ FILE: dict[str, Any] = {
             "variables": [],
             "links": [],
             "results_to": None,
+            "others": [],
         },
     ],
     "folders": [
