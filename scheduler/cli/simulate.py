@@ -19,7 +19,8 @@ from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.simulation.plot import Pair, svg, waited
 
-HEADER = ("TEAM", "", "JOBS", "MEDIAN WAIT", "WORST IN TEN", "GPU-H", "EVICTIONS", "LOST AT MOST")
+_FIGURES = ("JOBS", "MEDIAN WAIT", "WORST IN TEN", "GPU-H", "EVICTIONS", "LOST GPU-H, AT MOST")
+HEADER = ("TEAM", "", *_FIGURES)
 _MOST_LOAD, _MOST_DAYS = 2.0, 31
 
 
@@ -138,8 +139,8 @@ def as_text(answer: models.ReplayView, *, compares: bool) -> str:
                 rows.append(_row(name if label == "before" else "", label, figures))
     sides = (answer.before, answer.after)
     use = " → ".join(f"{side.utilisation_percent:.1f} %" for side in sides)
-    idle = " → ".join(f"{side.idle_gpu_h:.1f}" for side in sides)
-    return f"{printable(answer.text)}\n{table(HEADER, rows)}\nin use {use}, idle GPU-h {idle}"
+    free = " → ".join(f"{side.idle_gpu_h:.3f}" for side in sides)
+    return f"{printable(answer.text)}\n{table(HEADER, rows)}\nin use {use}, free GPU-h {free}"
 
 
 def _one_side(answer: models.ReplayView) -> str:
@@ -149,7 +150,7 @@ def _one_side(answer: models.ReplayView) -> str:
     header, *lines = [(name, *figures) for name, _, *figures in (HEADER, *rows)]
     return (
         f"{printable(answer.text)}\n{table(header, lines)}\n"
-        f"in use {side.utilisation_percent:.1f} %, idle GPU-h {side.idle_gpu_h:.1f}\n"
+        f"in use {side.utilisation_percent:.1f} %, free GPU-h {side.idle_gpu_h:.3f}\n"
         "Other quotas beside these: --quotas FILE.yaml"
     )
 
@@ -161,9 +162,9 @@ def _row(name: str, label: str, figures: models.ReplayFigures) -> tuple[Any, ...
         figures.jobs,
         waited(figures.median_wait_s),
         waited(figures.worst_tenth_wait_s),
-        f"{figures.held_gpu_h:.1f}",
+        f"{figures.held_gpu_h:.3f}",
         figures.evictions,
-        f"{figures.lost_gpu_h:.1f}",
+        f"{figures.lost_gpu_h:.3f}",
     )
 
 

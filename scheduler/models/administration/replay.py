@@ -41,6 +41,7 @@ class ReplaySide(View):
     total: ReplayFigures
     teams: dict[str, ReplayFigures]
     utilisation_percent: float
+    #: That nobody held.
     idle_gpu_h: float
 
 

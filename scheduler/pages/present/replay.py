@@ -9,7 +9,7 @@ from gpucommons.scheduler.models.text.number_words import decimal
 HEADER = (
     gettext_noop("Median wait"),
     gettext_noop("Worst in ten"),
-    gettext_noop("Idle GPU-h"),
+    gettext_noop("Free GPU-h"),
     gettext_noop("Evictions"),
     gettext_noop("Lost GPU-h, at most"),
 )
@@ -23,16 +23,16 @@ def replay_rows(answer: ReplayView) -> list[list[str]]:
         before, after = (side.teams.get(name) for side in (answer.before, answer.after))
         if before is not None and after is not None:
             rows.append([name, *_cells(before, after, "")])
-    idle = _both(*(_hours(side.idle_gpu_h) for side in (answer.before, answer.after)))
-    rows.append([gettext("All"), *_cells(answer.before.total, answer.after.total, idle)])
+    free = _both(*(_hours(side.idle_gpu_h) for side in (answer.before, answer.after)))
+    rows.append([gettext("All"), *_cells(answer.before.total, answer.after.total, free)])
     return rows
 
 
-def _cells(before: ReplayFigures, after: ReplayFigures, idle: str) -> list[str]:
+def _cells(before: ReplayFigures, after: ReplayFigures, free: str) -> list[str]:
     return [
         _both(waited(before.median_wait_s), waited(after.median_wait_s)),
         _both(waited(before.worst_tenth_wait_s), waited(after.worst_tenth_wait_s)),
-        idle,
+        free,
         _both(str(before.evictions), str(after.evictions)),
         _both(_hours(before.lost_gpu_h), _hours(after.lost_gpu_h)),
     ]
@@ -43,7 +43,8 @@ def _both(before: str, after: str) -> str:
 
 
 def _hours(gpu_h: float) -> str:
-    return decimal(f"{gpu_h:.1f}")
+    """To the thousandth, as the report and receipts have them: a stop of seconds is not nothing."""
+    return decimal(f"{gpu_h:.3f}")
 
 
 def waited(seconds: int | None) -> str:

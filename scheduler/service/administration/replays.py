@@ -18,6 +18,7 @@ from gpucommons.scheduler.intake.configuration import planned_quotas
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.figures import Figures, Outcome
 from gpucommons.scheduler.simulation.history import Stage, compare, stage_of
 from gpucommons.scheduler.simulation.more_gpus import with_more
@@ -26,6 +27,7 @@ from gpucommons.scheduler.store.base import Store, WorkloadFilter
 
 _DAY_MS = 24 * 3_600_000
 _HOUR_MS = 3_600_000
+_MINUTE_MS = 60_000
 #: Time for both sides together, and for starting the process and reading its answer.
 _BUDGET_S, _STARTING_S = 40.0, 15.0
 #: Of those that ended, the last so many are played, and what lives.
@@ -64,6 +66,7 @@ def replay(
         text=_sentence(stage, before, f"the last {request.days} days", whole=whole)
         + _bought(more)
         + (_BOTH_PLAYED if request.changes or more else _PLAYED)
+        + _lost(before, after)
         + _in_truth(_evictions(service, stage, after.until_ms), before.total.evictions)
         + (_unchanged(more) if (request.changes or more) and _same(before, after) else ""),
     )
@@ -166,6 +169,18 @@ def _in_truth(happened: int, played: int) -> str:
     )
 
 
+def _lost(before: Outcome, after: Outcome) -> str:
+    """What was assumed of saves, which the past does not tell: receipts of real stops say less."""
+    if not before.total.lost_milli_gpu_ms and not after.total.lost_milli_gpu_ms:
+        return ""
+    played = Conditions()
+    return (
+        f" Lost, at most: as if work saved every {played.checkpoint_every_ms // _MINUTE_MS} min and"
+        f" loaded for {played.restart_ms // _MINUTE_MS} min when it went on; receipts and the report"
+        " say what stops really cost."
+    )
+
+
 def side_view(outcome: Outcome) -> models.ReplaySide:
     """One set of quotas in figures."""
     return models.ReplaySide(
@@ -192,4 +207,5 @@ def _seconds(milliseconds: int | None) -> int | None:
 
 
 def _gpu_h(milli_gpu_ms: int) -> float:
-    return round(milli_gpu_ms / 1000 / _HOUR_MS, 2)
+    """To the thousandth, as the report has them."""
+    return round(milli_gpu_ms / 1000 / _HOUR_MS, 3)

@@ -85,7 +85,7 @@ def test_the_table_names_teams_and_units(
     text = capsys.readouterr().out
     assert "WORST IN TEN" in text
     assert "a     before" in text
-    assert "idle GPU-h" in text
+    assert "free GPU-h" in text
     assert "GPUs, simulated." in text
 
 

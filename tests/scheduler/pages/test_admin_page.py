@@ -491,10 +491,17 @@ async def test_last_week_is_replayed_under_the_edits_and_nothing_is_saved(
 
     assert answer["text"] == "4 jobs of the last 7 days."
     assert answer["rows"][0][1:] == [
-        "Median wait", "Worst in ten", "Idle GPU-h", "Evictions", "Lost GPU-h, at most",
+        "Median wait", "Worst in ten", "Free GPU-h", "Evictions", "Lost GPU-h, at most",
     ]  # fmt: skip
-    assert answer["rows"][1] == ["vision", "0 s → 40 s", "5 min → 3.0 h", "", "2 → 0", "0.5 → 0.0"]
-    assert answer["rows"][2][:1] + answer["rows"][2][3:4] == ["All", "10.0 → 12.5"]
+    assert answer["rows"][1] == [
+        "vision",
+        "0 s → 40 s",
+        "5 min → 3.0 h",
+        "",
+        "2 → 0",
+        "0.500 → 0.000",
+    ]
+    assert answer["rows"][2][:1] + answer["rows"][2][3:4] == ["All", "10.000 → 12.500"]
     paths = [path for method, path, _, _ in scheduler.asked if method in ("PUT", "POST")]
     assert paths == ["/v1/replay"]
     assert "Replay last week" in await admin.page("admin/teams")

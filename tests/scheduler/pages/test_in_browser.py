@@ -329,7 +329,7 @@ async def test_last_week_reads_as_cards_on_a_phone(open_page: Any) -> None:
     assert labels == [
         "Median wait",
         "Worst in ten",
-        "Idle GPU-h",
+        "Free GPU-h",
         "Evictions",
         "Lost GPU-h, at most",
     ]

@@ -58,6 +58,7 @@ def test_the_same_quotas_give_the_same_past_twice(busy: ServiceWorld) -> None:
     view = replays.replay(busy.service, busy.admin, wish())
 
     assert view.before == view.after
+    assert "Lost, at most" not in view.text
     assert view.workloads == 4
     assert view.until_ms - view.from_ms == 6 * HOUR
     assert view.before.total.jobs == 4
@@ -182,6 +183,11 @@ def test_where_the_log_says_otherwise_than_the_baseline_that_is_told(world: Serv
     assert "evicted" in {one.event.kind for one in world.store.events(limit=1000)}
     same = replays.replay(world.service, world.admin, wish())
     assert same.before.total.evictions == 1
+    assert 0 < same.before.total.lost_gpu_h < 1.1
+    assert (
+        "Lost, at most: as if work saved every 30 min and loaded for 2 min when it went on; receipts"
+        in same.text
+    )
     assert "In truth" not in same.text
     changes = [
         models.QuotaChange(team="nlp", pool="gpu", quota=models.QuotaModel()),
