@@ -354,6 +354,13 @@ async def test_a_row_of_fragmentation_opens_and_stays_open(
     await expect(page.locator("summary")).to_be_focused()
 
 
+async def test_a_long_note_on_a_likely_start_leaves_names_their_room(open_page: Any) -> None:
+    page = await open_page("admin", "admin/waiting", allow_admin_writes=True)
+    note = "'in a sentence of many words about what has to end before it can start. '.repeat(6)"
+    await page.locator("td.likely").first.evaluate(f"cell => cell.append({note})")
+    assert await page.locator("td.who").first.evaluate("cell => cell.offsetWidth") >= 150
+
+
 async def test_a_refresh_never_takes_an_edit_away(
     open_page: Any, scheduler: Any, cluster: Any
 ) -> None:
