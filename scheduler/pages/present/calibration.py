@@ -93,8 +93,13 @@ def waits(drawn: Sequence[WaitDrawn]) -> Waits | None:
     return Waits(
         height=ROW * len(bars),
         bars=bars,
-        ticks=tuple(Tick(at=across(tick), text=duration(tick)) for tick in shown),
+        ticks=tuple(Tick(at=across(tick), text=_tick(tick)) for tick in shown),
     )
+
+
+def _tick(span_ms: int) -> str:
+    """The axis begins with a minute: whatever took less stands there, too."""
+    return f"{'≤ ' if span_ms == _TICKS[0] else ''}{duration(span_ms)}"
 
 
 def _in_words(one: WaitDrawn) -> str:

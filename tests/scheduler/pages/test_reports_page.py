@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpucommons.scheduler.models import WaitDrawn
 from gpucommons.scheduler.models.notifications import (
     ChannelView,
     MessagePreview,
@@ -20,6 +21,7 @@ from gpucommons.scheduler.models.notifications import (
 )
 from gpucommons.scheduler.models.reports import ReportDay, UsePoint
 from gpucommons.scheduler.models.text import report_parquet
+from gpucommons.scheduler.pages.present import calibration
 from gpucommons.scheduler.pages.reports import drawing
 
 
@@ -294,6 +296,14 @@ def test_a_mean_weighs_a_step_by_how_long_it_is_known() -> None:
     ]
     assert drawing.mean(points, drawing.allocated) == 1000
     assert drawing.mean(points, drawing.used) is None
+
+
+def test_a_wait_of_seconds_stands_where_the_axis_says_up_to_a_minute() -> None:
+    wait = WaitDrawn(from_ms=0, to_ms=180_000, took_ms=7_000, started=True, right=True)
+    drawn = calibration.waits([wait])
+    assert drawn is not None
+    assert drawn.ticks[0] == calibration.Tick(at=drawn.bars[0].came, text="≤ 1 min")
+    assert drawn.ticks[1].text == "5 min"
 
 
 async def test_the_report_and_the_changes_are_as_a_german_reads_them(visit: Any) -> None:
