@@ -361,6 +361,17 @@ async def test_a_long_note_on_a_likely_start_leaves_names_their_room(open_page: 
     assert await page.locator("td.who").first.evaluate("cell => cell.offsetWidth") >= 150
 
 
+async def test_what_a_bar_stands_for_stays_in_its_column_also_in_longer_words(
+    open_page: Any,
+) -> None:
+    page = await open_page("admin", "admin")
+    whole = page.locator(".quotas .scaled > span").first
+    await whole.evaluate("span => { span.textContent = 'von 11 1/2 GPUs'; }")
+    assert await whole.evaluate("span => span.scrollWidth <= span.clientWidth")
+    cell = "span => { const td = span.closest('td'); return td.scrollWidth <= td.clientWidth; }"
+    assert await whole.evaluate(cell)
+
+
 async def test_a_refresh_never_takes_an_edit_away(
     open_page: Any, scheduler: Any, cluster: Any
 ) -> None:
