@@ -121,6 +121,13 @@ async def test_every_text_that_is_asked_for_is_found() -> None:
         assert inside == [], path.relative_to(ROOT)
 
 
+#: How many have words that stand beyond them, if these are a little longer yet.
+BEYOND = """all => all.filter(one => {
+    one.textContent = 'von 11 1/2 GPUs';
+    return one.scrollWidth > one.clientWidth;
+}).length"""
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
     """One for all tests of this file."""
@@ -154,6 +161,7 @@ async def test_the_longer_words_fit_and_everybody_can_read_them(
             await page.screenshot(path=PICTURES / f"de-{name}-{width}-{scheme}.png", full_page=True)
 
             assert await page.evaluate("document.documentElement.scrollWidth") <= width
+            assert await page.locator(".scaled > span").evaluate_all(BEYOND) == 0
             assert await _violations(page) == []
 
 
