@@ -48,6 +48,7 @@ def held(world: WatchedWorld, owner: str, hours: int, at_ms: int, **changes: obj
 
 @pytest.fixture(autouse=True)
 def _ledger(world: WatchedWorld) -> None:
+    world.now_ms = Millis(NOVEMBER_MS + 30 * 24 * HOUR_MS)
     held(world, "ann", 12, NOVEMBER_MS, compute_percent_mean=50)
     held(world, "ada", 3, NOVEMBER_MS + HOUR_MS, lost_milli_gpu_ms=1000 * HOUR_MS)
     held(world, "october", 1, NOVEMBER_MS - HOUR_MS)

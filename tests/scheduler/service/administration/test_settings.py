@@ -214,7 +214,7 @@ def test_pools_say_what_is_free(world: ServiceWorld) -> None:
 def test_a_report_is_of_own_teams_and_of_a_span(world: ServiceWorld) -> None:
     ann = world.principal("ann")
     jobs.submit(world.service, ann, a_request(role={"milli_gpu": 1000}), key=None)
-    world.pass_time(3_600_000)
+    world.pass_time(3_600_000 + 60_000)
     span = {"from_ms": world.now_ms - 4_000_000, "to_ms": world.now_ms + 1}
     (row,) = usage_report.report(world.service, ann, **span).rows
     assert (row.team, row.owner) == ("vision", "ann")
