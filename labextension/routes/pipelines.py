@@ -26,7 +26,15 @@ from gpucommons.scheduler.client.documents.pipelines import (
 from gpucommons.scheduler.client.snapshot import MAX_SNAPSHOT_BYTES, Packing, list_only, pack
 from gpucommons.scheduler.client.submission import LOCK_FILE
 from gpucommons.scheduler.errors import Conflict, SchedulerError
-from gpucommons.scheduler.models import JobRequest, Model, Name, PipelineView, StepRequest, View
+from gpucommons.scheduler.models import (
+    InputRequest,
+    JobRequest,
+    Model,
+    Name,
+    PipelineView,
+    StepRequest,
+    View,
+)
 from gpucommons.scheduler.models.text.job_summary import all_that_runs
 
 _SUFFIXES = (".yaml", ".yml")
@@ -122,15 +130,12 @@ class PipelineHandler(FileHandler):
 
     async def _run(self, asked: PipelineFile, scheduler: Any) -> PipelineView:
         _, read = await self._read(asked, pack)
-        if asked.seen is not None:
-            # Looked at once more after it was packed: what changed before or meanwhile is noticed.
-            _, now = await self._read(asked, list_only)
-            if asked.seen != _seen(now):
-                message = (
-                    "The file, or what goes along with it, has changed since its steps were shown."
-                    " Look again."
-                )
-                raise Conflict(message)
+        if asked.seen not in (None, _seen(read)):
+            message = (
+                "The file, or what goes along with it, has changed since its steps were shown. Look"
+                " again."
+            )
+            raise Conflict(message)
         for sha256, folder in read.folders.items():
             await scheduler.send(calls.put_snapshot(sha256, folder.packed.content))
         view: PipelineView = await scheduler.send(
@@ -176,7 +181,10 @@ def _preview(path: str, root: Path, read: ReadPipeline) -> PipelinePreview:
 
 def _seen(read: ReadPipeline) -> str:
     """What would run, whoever pays: a step names its folder by the hash of its listing."""
-    return hashlib.sha256(read.request.model_dump_json(exclude={"team"}).encode()).hexdigest()
+    said = read.request.model_dump_json(exclude={"team"})
+    for sha256, folder in read.folders.items():
+        said = said.replace(sha256, folder.packed.listed_sha256)
+    return hashlib.sha256(said.encode()).hexdigest()
 
 
 def _step(step: StepRequest, read: ReadPipeline) -> StepPreview:
@@ -186,14 +194,22 @@ def _step(step: StepRequest, read: ReadPipeline) -> StepPreview:
         runs=all_that_runs(job),
         copies=step.combinations,
         after=dict(step.after),
-        inputs=[f"{each.step}/{each.path}".removesuffix("/.") for each in step.inputs],
+        inputs=[_input(each) for each in step.inputs],
         environment=job.environment,
         secrets=[f"{name}={secret}" for name, secret in job.secrets.items()],
-        variables=[f"{name}={value}" for name, value in job.env.items()],
+        variables=[
+            *(f"{name}={value}" for name, value in job.env.items()),
+            *(f"{name}={' or '.join(values)}" for name, values in step.each.items()),
+        ],
         links=[str(PurePosixPath(job.links_from or "", each)) for each in job.links],
         results_to=job.results_to,
         others=list(_others(job, read)),
     )
+
+
+def _input(each: InputRequest) -> str:
+    place = f"{each.step}/{each.path}".removesuffix("/.")
+    return place if each.to is None else f"{place} as {each.to}"
 
 
 def _others(job: JobRequest, read: ReadPipeline) -> Iterator[str]:

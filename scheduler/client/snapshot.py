@@ -51,7 +51,7 @@ class PackedFile:
     #: Below the root, with forward slashes.
     path: str
     size_bytes: int
-    #: When it was last changed; 0 of one whose content was read.
+    #: When it was last changed, before or while it was read; 0 of what is no file of the folder.
     changed_ns: int = field(default=0, compare=False)
 
 
@@ -91,6 +91,8 @@ class Packed:
 
     content: bytes
     sha256: str
+    #: Hash of paths, sizes and times of change: :func:`list_only` has the same while nothing changes.
+    listed_sha256: str
     files: tuple[PackedFile, ...]
     excluded: tuple[ExcludedFile, ...]
 
@@ -111,13 +113,7 @@ def preview(root: Path) -> Listing:
         if isinstance(entry, ExcludedFile):
             excluded.append(entry)
         else:
-            status = entry.status
-            # Not st_mtime, which whoever writes a file can set.
-            files.append(
-                PackedFile(
-                    path=entry.path, size_bytes=status.st_size, changed_ns=status.st_ctime_ns
-                )
-            )
+            files.append(_listed(entry.path, entry.status))
         if len(files) + len(excluded) > MAX_FILES:
             most = fullest((*files, *excluded))
             most_of_them = f", most of them in {most}" if most else ""
@@ -154,11 +150,13 @@ def pack(
     listing, added = preview(root), extra or {}
     _refuse_over(root, listing, max_bytes)
     contents, size_bytes = dict(added), sum(map(len, added.values()))
+    found: dict[str, PackedFile] = {}
     executable = {name for name, content in added.items() if content.startswith(b"#!")}
     for entry in _walk(root):
         if isinstance(entry, _Entry) and entry.path not in added:
-            data = entry.read(MAX_FILE_BYTES)
-            if data is not None:
+            opened = entry.read(MAX_FILE_BYTES)
+            if opened is not None:
+                data, status = opened
                 size_bytes += len(data)
                 # Before more is read: a file may grow while others are.
                 if size_bytes > max_bytes:
@@ -168,6 +166,7 @@ def pack(
                     )
                     raise TooLarge(message)
                 contents[entry.path] = data
+                found[entry.path] = _listed(entry.path, status)
                 if entry.executable:
                     executable.add(entry.path)
     content = _tar(contents, executable)
@@ -177,6 +176,7 @@ def pack(
     return Packed(
         content=content,
         sha256=hashlib.sha256(content).hexdigest(),
+        listed_sha256=_hash_of_listing(_with_added(found, added), added),
         files=files,
         excluded=listing.excluded,
     )
@@ -196,18 +196,28 @@ def list_only(
     """
     listing, added = preview(root), extra or {}
     _refuse_over(root, listing, max_bytes)
-    found = {file.path: file for file in listing.files}
-    found |= {
-        path: PackedFile(path=path, size_bytes=len(content)) for path, content in added.items()
-    }
-    files = tuple(found[path] for path in sorted(found))
-    named = repr((files, sorted(added.items()))).encode(errors="surrogatepass")
+    files = _with_added({file.path: file for file in listing.files}, added)
+    sha256 = _hash_of_listing(files, added)
     return Packed(
-        content=b"",
-        sha256=hashlib.sha256(named).hexdigest(),
-        files=files,
-        excluded=listing.excluded,
+        content=b"", sha256=sha256, listed_sha256=sha256, files=files, excluded=listing.excluded
     )
+
+
+def _listed(path: str, status: os.stat_result) -> PackedFile:
+    # Not st_mtime, which whoever writes a file can set.
+    return PackedFile(path=path, size_bytes=status.st_size, changed_ns=status.st_ctime_ns)
+
+
+def _with_added(
+    found: Mapping[str, PackedFile], added: Mapping[str, bytes]
+) -> tuple[PackedFile, ...]:
+    extra = {path: PackedFile(path=path, size_bytes=len(data)) for path, data in added.items()}
+    return tuple(file for _, file in sorted({**found, **extra}.items()))
+
+
+def _hash_of_listing(files: tuple[PackedFile, ...], added: Mapping[str, bytes]) -> str:
+    named = repr((files, sorted(added.items()))).encode(errors="surrogatepass")
+    return hashlib.sha256(named).hexdigest()
 
 
 class Packing(Protocol):
@@ -272,8 +282,8 @@ class _Entry:
     def executable(self) -> bool:
         return bool(self.status.st_mode & stat.S_IXUSR)
 
-    def read(self, limit: int) -> bytes | None:
-        """The content; None where it has turned into something else since it was listed."""
+    def read(self, limit: int) -> tuple[bytes, os.stat_result] | None:
+        """Content, and what was so when it was read; None where it has turned into something else."""
         name = self.path.rpartition("/")[2]
         # Never follow a link put here meanwhile, never wait for the writer of a FIFO.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -285,7 +295,8 @@ class _Entry:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return None
             data = file.read(limit + 1)
-        return data if len(data) <= limit else None
+            status = os.fstat(descriptor)
+        return (data, status) if len(data) <= limit else None
 
 
 def _walk(root: Path) -> Iterator[_Entry | ExcludedFile]:

@@ -9,6 +9,7 @@ import pytest
 from jupyter_server.auth.authorizer import Authorizer
 
 from gpucommons.labextension.routes import pipelines
+from gpucommons.scheduler.client import snapshot
 from gpucommons.scheduler.client.snapshot import Packed, pack
 
 #: No file's name may be so long.
@@ -129,32 +130,64 @@ async def test_nothing_runs_that_was_not_shown(served: Any, api: Any, changed: s
     assert made.status_code == 200, made.text
 
 
-async def test_what_changes_while_it_is_packed_does_not_run(
+async def test_what_is_another_file_only_while_it_is_packed_does_not_run(
     served: Any, api: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A folder that changes its name and back leaves the times of its files as they were."""
     put_files(served)
+    work, aside = served.root / "work", served.root / "aside"
+    for folder in (work / "model", aside):
+        folder.mkdir()
+        (folder / "layers.py").write_text("print('epoch 1')\n")
     path = {"path": "work/pipeline.yaml"}
     seen = (await served.http.get("gpucommons/pipeline", params=path)).json()["seen"]
 
-    def packs_then_changes(root: Path, **options: Any) -> Packed:
-        packed = pack(root, **options)
-        (root / "clean.py").write_text("print('epoch 9')\n")
-        return packed
+    def packs_another(root: Path, **options: Any) -> Packed:
+        (work / "model").rename(served.root / "shown")
+        aside.rename(work / "model")
+        try:
+            return pack(root, **options)
+        finally:
+            (work / "model").rename(aside)
+            (served.root / "shown").rename(work / "model")
 
-    monkeypatch.setattr(pipelines, "pack", packs_then_changes)
+    monkeypatch.setattr(pipelines, "pack", packs_another)
     made = await served.http.post("gpucommons/pipeline", json={**path, "seen": seen})
     assert (made.status_code, api.requests) == (409, [])
+    monkeypatch.setattr(pipelines, "pack", pack)
+    made = await served.http.post(
+        "gpucommons/pipeline", json={**path, "seen": seen, "team": "vision"}
+    )
+    assert made.status_code == 200, made.text
 
 
 async def test_to_look_at_a_file_reads_none_of_its_folder(
     served: Any, api: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_files(served)
-    monkeypatch.delattr(pipelines, "pack")
+
+    def reads(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(snapshot._Entry, "read", reads)
     path = {"path": "work/pipeline.yaml"}
     seen = await served.http.get("gpucommons/pipeline", params=path)
     assert seen.status_code == 200, seen.text
     assert [one["files"] for one in seen.json()["folders"]] == [4]
+
+
+async def test_a_step_may_take_the_place_of_a_file_only_where_it_is_shown(
+    served: Any, api: Any
+) -> None:
+    each, inputs = "{LD_PRELOAD: [./x.so]}", "{train.py: a/out}"
+    put_files(
+        served,
+        f"steps: {{a: {{run: clean.py}}, b: {{run: train.py, each: {each}, inputs: {inputs}}}}}",
+    )
+    seen = await served.http.get("gpucommons/pipeline", params={"path": "work/pipeline.yaml"})
+    assert seen.status_code == 200, seen.text
+    step = seen.json()["steps"][1]
+    assert (step["variables"], step["inputs"]) == (["LD_PRELOAD=./x.so"], ["a/out as train.py"])
 
 
 async def test_fields_without_a_place_of_their_own_are_shown_too(served: Any, api: Any) -> None:
