@@ -123,12 +123,20 @@ def _prose(text: str) -> str:
 
 
 def _commands() -> Iterator[str]:
+    was = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = str(_WIDTH)
-    yield "# Every command\n"
-    yield "What `--help` says, of all of them. [What they are for](../command-line.md)\n"
-    parser = build_parser()
-    yield f"```text\n{parser.format_help().rstrip()}\n```\n"
-    yield from _below(parser, depth=2)
+    try:
+        yield "# Every command\n"
+        yield "What `--help` says, of all of them. [What they are for](../command-line.md)\n"
+        parser = build_parser()
+        yield f"```text\n{parser.format_help().rstrip()}\n```\n"
+        yield from _below(parser, depth=2)
+    finally:
+        # Whoever writes the pages in a process that does more keeps its own width.
+        if was is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = was
 
 
 def _below(parser: argparse.ArgumentParser, *, depth: int) -> Iterator[str]:

@@ -59,12 +59,13 @@ export function anewText(anew: IPlanAnew, msg: Messages): string {
     fits: trans.__('fits'),
     tight: trans.__('tight')
   };
+  const fit = fits[verdict] ?? trans.__('whether it fits is not known');
   const changed = trans.__(
     '%1; plan changed: %2; global batch unchanged (%3): %4, %5.',
     began,
     layout,
     batch,
-    fits[verdict] ?? trans.__('whether it fits is not known'),
+    fit,
     speed
   );
   const how = anew.as_told

@@ -239,7 +239,7 @@ def test_a_function_of_the_notebook_is_quoted_and_submitted(
     panel = TrainPanel(train, milli_gpu=2000, environ=environ)
     assert panel.trouble == ""
     assert (panel.target, panel.teams, panel.team) == ("train.ipynb: train()", ["vision"], "vision")
-    assert repr(panel) == ("TrainPanel: train.ipynb: train() on 2 GPU. Inside vision's guarantee.")
+    assert repr(panel) == ("TrainPanel: train.ipynb: train() on 2 GPUs. Inside vision's guarantee.")
     job = panel.submit()
     assert job.name == "digits-7"
     request = api.body("/v1/jobs")

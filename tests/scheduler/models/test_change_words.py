@@ -29,7 +29,7 @@ def test_a_quota_is_said_as_the_core_writes_it() -> None:
 def test_a_setting_without_a_word_of_its_own_keeps_the_name_that_it_has_in_files() -> None:
     old = Pool(name=PoolName("gpu"))
     new = replace(old, notice_ms=old.notice_ms + 5000, min_run_ms=60_000)
-    text = f"The pool gpu: {audit.of_pool(old, new).text}."
+    text = f"The pool gpu: {audit.of_fields(old, new).text}."
     with spoken("de"):
         said = change_words(text)
     assert said.startswith("Der Pool gpu: Ankündigung ")
@@ -39,7 +39,7 @@ def test_a_setting_without_a_word_of_its_own_keeps_the_name_that_it_has_in_files
 def test_a_setting_that_was_empty_is_said_to_have_been_none() -> None:
     old = Pool(name=PoolName("gpu"))
     price = Price(from_ms=Millis(0), micro_per_gpu_h=1_100_000)
-    text = audit.of_pool(old, replace(old, prices=(price,), currency="EUR")).text
+    text = audit.of_fields(old, replace(old, prices=(price,), currency="EUR")).text
     assert text.startswith("prices none → ")
     assert text.endswith("currency none → EUR")
 
