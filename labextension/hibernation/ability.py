@@ -8,6 +8,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -109,7 +110,8 @@ def _tested(criu: Criu, folder: Path, starter: Path | None) -> str | None:
     ability = self_test(criu, folder, _SELF_TEST_S, starter=starter)
     if not ability.can_hibernate:
         return ability.because
-    write_private(folder / _PASSED, json.dumps(here))
+    with suppress(OSError):  # it has passed all the same; the next server tries it again
+        write_private(folder / _PASSED, json.dumps(here))
     return None
 
 
@@ -125,13 +127,14 @@ def _parking_driver(criu: Criu, folder: Path, environ: Mapping[str, str]) -> tup
         # Not which GPU: the next server may have another one of this machine's.
         "driver": [str(driver), (visible or "").startswith("MIG-")],
     }
-    note = Note.read(folder / _GPU_TESTED, here)
-    if note is None or (note.because and not note.again_s(time.time())):
+
+    def test() -> str:
         because = gpu_self_test(criu, folder, driver, _GPU_SELF_TEST_S) or ""
         if because:
             log.info("kernels that hold GPU memory are not saved here: %s", because)
-        note = Note.after(note, because, time.time())
-        note.write(folder / _GPU_TESTED, here)
+        return because
+
+    note = Note.of(folder / _GPU_TESTED, here, test, time.time)
     return () if note.because else (driver,)
 
 

@@ -7,7 +7,6 @@ import os
 import platform
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,13 +56,12 @@ def ability(
         # Not which GPU: the next server may have another one of this machine's.
         "driver": [str(driver), interposer is not None],
     }
-    path = folder / _TESTED
-    note = Note.read(path, here)
-    if note is None or (note.because and not note.again_s(now_s())):
-        because = test(driver, _SELF_TEST_S, loaded=interposer).because
-        note = Note.after(note, because, now_s())
-        with suppress(OSError):  # the next server tries it again
-            note.write(path, here)
+    note = Note.of(
+        folder / _TESTED,
+        here,
+        lambda: test(driver, _SELF_TEST_S, loaded=interposer).because,
+        now_s,
+    )
     if note.because:
         return Ability(because=note.because, again_s=note.again_s(now_s()))
     return Ability(driver=driver)

@@ -97,6 +97,22 @@ def test_a_home_that_cannot_be_written_is_a_reason_and_no_failure(
     assert "could not be tested" in (this_machine({}, tmp_path / "file" / "x").why_not() or "")
 
 
+@pytest.mark.parametrize("note", ["self-test.json", "gpu-self-test.json"])
+def test_a_note_that_the_disk_refuses_fails_no_test_that_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, note: str
+) -> None:
+    driver = Path("/usr/lib/libcuda.so.580")
+    (tmp_path / note).mkdir()  # a file cannot take its place
+    monkeypatch.setattr(machines, "find_criu", lambda _environ: CRIU)
+    monkeypatch.setattr(machines, "find_drivers", lambda: SimpleNamespace(cuda=driver))
+    monkeypatch.setattr(machines, "self_test", lambda *_arguments, **_named: ability(can=True))
+    monkeypatch.setattr(machines, "gpu_self_test", lambda *_arguments: None)
+    found = this_machine({}, tmp_path)
+
+    assert found.why_not() is None
+    assert found.make_tree(tmp_path / "tree").driver == driver
+
+
 def test_a_kernel_that_keeps_to_a_part_of_a_gpu_is_known_before_its_stop(tmp_path: Path) -> None:
     interposer = tmp_path / "libcuda.so.1"
     interposer.write_bytes(Path(_ctypes.__file__).read_bytes())

@@ -56,7 +56,12 @@ def test_what_failed_is_tried_again_soon_and_then_ever_later(tmp_path: Path) -> 
 def test_a_clock_that_was_set_back_does_not_put_it_off(tmp_path: Path) -> None:
     trials = Trials("The driver did not finish within 60 s.")
     found(tmp_path, trials, 1e9)
-    assert found(tmp_path, trials, 0.0).again_s == 60
+    assert found(tmp_path, trials, 0.0).again_s == 240
+    assert len(trials.loaded) == 2
+    found(tmp_path, trials, 239.0)
+    assert len(trials.loaded) == 2
+    found(tmp_path, trials, 240.0)
+    assert len(trials.loaded) == 3
 
 
 async def test_a_busy_machine_costs_a_server_its_parking_for_a_while_only(tmp_path: Path) -> None:
