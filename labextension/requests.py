@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 from pydantic import ValidationError
 
-from gpucommons.scheduler.models.text.field_errors import mistakes, named
+from gpucommons.scheduler.models.text.field_errors import listed, mistakes, named
 
 #: Time limits that forms offer, in seconds; None is whatever the team's rules allow.
 TIME_LIMITS_S: tuple[int | None, ...] = (1800, 3600, 7200, 14_400, 28_800, 86_400, None)
@@ -16,5 +14,5 @@ AWAY = "The GPU scheduler does not answer. Notebooks and jobs that run go on wit
 
 def sentence_of(error: ValidationError) -> str:
     """What is wrong, field by field, without what was sent (it may be a secret)."""
-    found = islice(mistakes(error), 5)
-    return "; ".join(f"{named(each['loc']) or 'body'}: {sentence}" for each, sentence in found)
+    found = mistakes(error)
+    return listed((f"{named(each['loc']) or 'body'}: {said}" for each, said in found), error)

@@ -48,12 +48,16 @@ def _sentence(error: Exception) -> str:
     # Not before there is such an error: it takes longer to load than most commands to look it up.
     from pydantic import ValidationError  # noqa: PLC0415 - see above
 
-    from gpucommons.scheduler.models.text.field_errors import mistakes, named  # noqa: PLC0415
+    from gpucommons.scheduler.models.text.field_errors import (  # noqa: PLC0415
+        listed,
+        mistakes,
+        named,
+    )
 
     if not isinstance(error, ValidationError):
         return str(error)
     parts = (f"{named(item['loc']) or 'job'}: {text}" for item, text in mistakes(error))
-    return "; ".join(parts)
+    return listed(parts, error)
 
 
 def _unknown(arguments: argparse.Namespace, unknown: Sequence[str], given: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from gpucommons.scheduler.client.documents.jobs import spec_of
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models import JobRequest, JobView, TeamModel, UserName
 from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL
-from gpucommons.scheduler.models.text.field_errors import mistakes
+from gpucommons.scheduler.models.text.field_errors import listed, mistakes
 
 GROUP = "gpucommons.io"
 VERSION = "v1alpha1"
@@ -111,9 +111,9 @@ def team_model(spec: Mapping[str, Any], name: str, *, managed_by: str) -> TeamMo
 
 
 def _words(error: ValidationError) -> str:
-    """Every mistake with the path of its field."""
+    """The first mistakes, each with the path of its field."""
     found = (
-        f"spec.{'.'.join(str(part) for part in one['loc'])}: {sentence}."
+        f"spec.{'.'.join(str(part) for part in one['loc'])}: {sentence}"
         for one, sentence in mistakes(error)
     )
-    return " ".join(found)
+    return f"{listed(found, error)}."

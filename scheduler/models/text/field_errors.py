@@ -66,6 +66,9 @@ _FORMS: Mapping[str, str] = {
     "string_type": "a text is needed",
     "missing": "this field is needed",
 }
+#: Of all mistakes so many are told: more help nobody, and each takes a while to put into words.
+MOST_TOLD = 5
+_UNKNOWN = "extra_forbidden"
 #: A longer name is shown only in part.
 _LONGEST = 64
 #: ``rnu`` is meant as ``run``, ``gpus`` not as ``inputs``.
@@ -93,7 +96,7 @@ def said(mistake: Mapping[str, Any], possible: Sequence[str] = ()) -> str:
     ``possible`` are the fields that there are, where one is meant that there is not.
     """
     kind, limits = str(mistake.get("type")), mistake.get("ctx", {})
-    if kind == "extra_forbidden":
+    if kind == _UNKNOWN:
         return unknown(str(mistake["loc"][-1]), possible)
     if kind in _FORMS:
         return _FORMS[kind]
@@ -111,11 +114,22 @@ def said(mistake: Mapping[str, Any], possible: Sequence[str] = ()) -> str:
 def mistakes(
     error: ValidationError, *, also: Collection[str] = ()
 ) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """All of them, each with what is wrong; ``also`` are fields that stand beside those of the model."""
-    for item in error.errors(include_url=False, include_input=False):
-        place = item["loc"]
-        beside = also if len(place) == 1 else ()
-        yield item, said(item, (*fields_of(error, place), *beside))
+    """The first of them, each with what is wrong; ``also`` are fields that stand beside those of the model."""
+    models: list[type[BaseModel]] | None = None
+    for item in error.errors(include_url=False, include_input=False)[:MOST_TOLD]:
+        possible: tuple[str, ...] = ()
+        if item["type"] == _UNKNOWN:
+            place = item["loc"]
+            # Once for all: it looks through every model that there is.
+            models = _called(error.title) if models is None else models
+            possible = (*fields_beside(models, place), *(also if len(place) == 1 else ()))
+        yield item, said(item, possible)
+
+
+def listed(sentences: Iterable[str], error: ValidationError) -> str:
+    """What was said of its mistakes, and how many more there are."""
+    more = error.error_count() - MOST_TOLD
+    return "; ".join((*sentences, *((f"and {more:,} more",) if more > 0 else ())))
 
 
 def first_mistake(error: ValidationError, *, of: str = "The request") -> str:
@@ -137,13 +151,8 @@ def unknown(name: str, possible: Sequence[str]) -> str:
     return "there is no such field"
 
 
-def fields_of(error: ValidationError, place: Sequence[int | str]) -> tuple[str, ...]:
-    """Fields that may stand at a place of what was checked; none where it cannot be told."""
-    return fields_beside(_called(error.title), place)
-
-
 def fields_beside(models: Iterable[type[BaseModel]], place: Sequence[int | str]) -> tuple[str, ...]:
-    """The same below models that are known."""
+    """Fields that may stand at a place of what was checked; none where its models are not known."""
     found = list(models)
     for step in place[:-1]:
         # A number, a key of a mapping and the kind of a union lead no further.

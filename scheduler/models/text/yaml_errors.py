@@ -8,7 +8,7 @@ import yaml
 from pydantic import ValidationError
 
 from gpucommons.scheduler.files.yaml_text import nodes_of
-from gpucommons.scheduler.models.text.field_errors import mistakes, named
+from gpucommons.scheduler.models.text.field_errors import listed, mistakes, named
 
 #: Parts of the parser's words, and what a person may do about it.
 _SENTENCES = (
@@ -45,7 +45,7 @@ def field_sentences(
     below: Sequence[str] = (),
     also: Collection[str] = (),
 ) -> str:
-    """What is wrong with the fields of a file, each with its line; ``below`` is where they begin.
+    """What is wrong first with the fields of a file, each with its line; ``below`` is where they begin.
 
     ``also`` are fields that a file has there beside those of the model.
     """
@@ -57,7 +57,7 @@ def field_sentences(
         # Our own sentences about all of it say what they are about.
         name = named(item["loc"]) or ("" if item["type"] == "value_error" else "the file")
         parts.append(f"{where}{name}{': ' if name else ''}{sentence}")
-    return "; ".join(parts)
+    return listed(parts, error)
 
 
 def _line_of(node: yaml.Node | None, steps: Sequence[int | str]) -> int | None:

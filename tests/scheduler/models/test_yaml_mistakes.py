@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from itertools import islice, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from gpucommons.scheduler.client.documents.mappings import MAX_BYTES
 from gpucommons.scheduler.files import yaml_text
 from gpucommons.scheduler.files.yaml_text import read_yaml
 from gpucommons.scheduler.models import ConfigModel
+from gpucommons.scheduler.models.text import field_errors
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
 
 
@@ -87,6 +92,58 @@ def test_another_form_than_the_needed_one_is_said_in_our_words(text: str, senten
         ConfigModel.model_validate(read_yaml(text))
 
     assert field_sentences(text, raised.value) == sentence
+
+
+def test_a_file_full_of_unknown_keys_is_answered_with_few_sentences(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keys = ["".join(signs) for signs in islice(product("abcdefghijklmno", repeat=4), 40_000)]
+    text = "".join(f"{key}:\n" for key in keys)
+    looked_for: list[str] = []
+    compared: list[str] = []
+    models_called, close = field_errors._called, difflib.get_close_matches
+
+    def counted(title: str) -> list[type[BaseModel]]:
+        looked_for.append(title)
+        return models_called(title)
+
+    def alike(name: str, *others: Any, **limits: Any) -> list[str]:
+        compared.append(name)
+        return close(name, *others, **limits)
+
+    monkeypatch.setattr(field_errors, "_called", counted)
+    monkeypatch.setattr(difflib, "get_close_matches", alike)
+    with pytest.raises(ValidationError) as raised:
+        ConfigModel.model_validate(read_yaml(text))
+    said = field_sentences(text, raised.value)
+
+    assert 6 * len(keys) == len(text) <= MAX_BYTES
+    assert re.findall(r"line \d+, \w+", said) == [
+        f"line {line}, {key}" for line, key in enumerate(keys[:5], 1)
+    ]
+    assert said.endswith("; and 39,995 more")
+    assert looked_for == ["ConfigModel"]
+    assert compared == keys[:5]
+
+
+def test_models_are_not_looked_for_where_no_field_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_for: list[str] = []
+
+    def counted(title: str) -> list[type[BaseModel]]:
+        looked_for.append(title)
+        return []
+
+    monkeypatch.setattr(field_errors, "_called", counted)
+    text = "pools: gpu\nteams: 3\n"
+    with pytest.raises(ValidationError) as raised:
+        ConfigModel.model_validate(read_yaml(text))
+
+    assert field_sentences(text, raised.value) == (
+        "line 1, pools: a list is needed; line 2, teams: a list is needed"
+    )
+    assert looked_for == []
 
 
 @pytest.mark.parametrize("written", ["on", "off", "'on'", '"off"'])
