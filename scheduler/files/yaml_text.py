@@ -10,13 +10,18 @@ from typing import Any
 import yaml
 from yaml.composer import Composer
 from yaml.constructor import ConstructorError, SafeConstructor
+from yaml.parser import ParserError
+from yaml.reader import ReaderError
 from yaml.resolver import Resolver
+from yaml.scanner import ScannerError
 
 #: What aliases (*) may add: a few hundred bytes of aliases of aliases can stand for gigabytes.
 _MOST_BY_ALIASES = 10_000
 #: A longer number or date is none, and takes long to read.
 _LONGEST_NUMBER = 400
 _NUMBERS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp"))
+#: What the C library says where it cannot split a text.
+_NOT_SPLIT = (ScannerError, ParserError, ReaderError)
 
 
 def read_yaml(text: str | bytes) -> object:
@@ -30,8 +35,8 @@ def read_yaml(text: str | bytes) -> object:
     try:
         try:
             return _built(_Loader(text))
-        except yaml.YAMLError:
-            # Of the same mistake the parser in Python says more, and where it stands.
+        except _NOT_SPLIT:
+            # Of the same mistake the parser in Python says more. What is found later has its line already.
             return _built(_SlowLoader(text))
     except RecursionError:
         raise ConstructorError(problem="it is nested too deeply") from None

@@ -161,6 +161,36 @@ def test_the_fast_parser_reads_what_the_one_in_python_reads() -> None:
     assert read_yaml(b"") is None
 
 
+@pytest.mark.parametrize(
+    ("text", "again"),
+    [
+        ("a: 2026-13-01", 0),
+        ("a: &x [*x]", 0),
+        ("a: &x {}\n" + "b: &y [" + "*x," * 200 + "]\nc: [" + "*y," * 200 + "]\n", 0),
+        ("a: *b", 0),
+        ("a: !b c", 0),
+        ("a: @b", 1),
+        ("a: [1, 2", 1),
+        ("a: \x07", 1),
+    ],
+)
+def test_only_what_the_fast_parser_cannot_split_is_read_again(
+    monkeypatch: pytest.MonkeyPatch, text: str, again: int
+) -> None:
+    read: list[str] = []
+
+    class Slow(yaml_text._SlowLoader):
+        def __init__(self, text: str) -> None:
+            read.append(text)
+            super().__init__(text)
+
+    monkeypatch.setattr(yaml_text, "_SlowLoader", Slow)
+    with pytest.raises(yaml.YAMLError):
+        read_yaml(text)
+
+    assert read == [text] * again
+
+
 @pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000, "{a: " * 50_000])
 def test_what_is_nested_too_deeply_is_said(text: str) -> None:
     with pytest.raises(yaml.YAMLError) as raised:
