@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -87,7 +88,8 @@ def report(facts: Facts) -> tuple[dict[str, object], str]:
     sentence = (
         isolation_sentence(weakest(facts)) if facts.devices else "There is no GPU to share here."
     )
-    columns = shutil.get_terminal_size(fallback=(_ANY_WIDTH, 24)).columns
+    # What is read by a program stays a table, whatever a parent says of its terminal (COLUMNS).
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else _ANY_WIDTH
     return document, f"Isolation of fractions: {mode}. {sentence}\n\n{shown(rows, columns)}"
 
 
