@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.files.yaml_text import read_yaml
-from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
+from gpucommons.scheduler.models.text.yaml_errors import read_model
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -29,12 +27,9 @@ def read_file(path: Path | None, kind: type[M], *, executor: str) -> M:
         )
         raise BadRequest(message)
     try:
-        text = path.read_text()
-        return kind.model_validate(read_yaml(text))
+        return read_model(kind, path.read_text())
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}."
-    except yaml.YAMLError as error:
-        message = f"{path}: {syntax_sentence(error)}"
-    except ValidationError as error:
-        message = f"{path}: {field_sentences(text, error)}"
+    except BadRequest as error:
+        message = f"{path}: {error}"
     raise BadRequest(message)

@@ -12,9 +12,6 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 
-import yaml
-from pydantic import ValidationError
-
 from gpucommons.gpu.extras import coming_with
 from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks.budgets import Budgets
@@ -40,7 +37,6 @@ from gpucommons.scheduler.executors.base import Executor
 from gpucommons.scheduler.executors.local.local import LocalExecutor
 from gpucommons.scheduler.file_storage.parts import StorageParts, storage_parts
 from gpucommons.scheduler.files.log_reader import LogChunk
-from gpucommons.scheduler.files.yaml_text import read_yaml
 from gpucommons.scheduler.forecast.forecaster import Forecaster
 from gpucommons.scheduler.hub import attempt_tokens
 from gpucommons.scheduler.hub.hub import Hub
@@ -52,7 +48,7 @@ from gpucommons.scheduler.leadership.parts import Replica, join
 from gpucommons.scheduler.loop.acting import executor_of
 from gpucommons.scheduler.loop.loop import Loop, Surroundings
 from gpucommons.scheduler.loop.usage_readings import Gathering
-from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
+from gpucommons.scheduler.models.text.yaml_errors import read_model
 from gpucommons.scheduler.notifications import webhook
 from gpucommons.scheduler.notifications.settings import NotificationSettings
 from gpucommons.scheduler.notifications.settings import read_settings as read_notifications
@@ -324,17 +320,10 @@ def read_config(path: Path) -> models.ConfigModel:
         When it cannot be read or says something else.
     """
     try:
-        document = read_yaml(path.read_text())
-        return models.ConfigModel.model_validate(document)
-    except (OSError, yaml.YAMLError, ValidationError) as error:
-        message = f"{path} is no configuration: {_mistake(path, error)}"
+        return read_model(models.ConfigModel, path.read_text())
+    except (OSError, BadRequest) as error:
+        message = f"{path} is no configuration: {error}"
         raise BadRequest(message) from None
-
-
-def _mistake(path: Path, error: OSError | yaml.YAMLError | ValidationError) -> str:
-    if isinstance(error, yaml.YAMLError):
-        return syntax_sentence(error)
-    return str(error) if isinstance(error, OSError) else field_sentences(path.read_text(), error)
 
 
 def _server_is_down(service: Service, lease: Workload) -> None:

@@ -45,13 +45,7 @@ export function DataView({ job }: { job: IJob }): React.JSX.Element | null {
       const query = `?loader_workers=${workers}&loader_prefetch=${ahead}`;
       // Pressed twice it is the same wish.
       const key = `loader-${job.id}-${workers}-${ahead}`;
-      const path = ['api', 'jobs', job.id, 'again'];
-      const next = await model.api.request<IJob>(
-        'POST',
-        path,
-        {},
-        { query, key }
-      );
+      const next = await model.api.again(job.id, query, key);
       model.add(next);
       await commands.execute(CommandIDs.openJob, { job: next.id });
     });

@@ -207,7 +207,7 @@ function addJobCommands(options: ICommandOptions): void {
         if (old && (old.state !== 'succeeded' || (await isWanted(old, msg)))) {
           // Pressed twice it is the same wish.
           const key = `from-here-${old.id}`;
-          const job = await model.api.goOn(old.id, key);
+          const job = await model.api.again(old.id, '?from_here=true', key);
           model.add(job);
           options.openJob(job.id, old.id);
         }

@@ -160,9 +160,8 @@ export class Api {
     return this.request('POST', ['api', 'jobs', ref, action], {});
   }
 
-  /** The same once more, from what the job saved last; the same key again makes no second job. */
-  goOn(ref: string, key: string): Promise<IJob> {
-    const query = '?from_here=true';
+  /** The same once more, as the query says; the same key again makes no second job. */
+  again(ref: string, query: string, key: string): Promise<IJob> {
     return this.request(
       'POST',
       ['api', 'jobs', ref, 'again'],

@@ -7,15 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-import yaml
-from pydantic import ValidationError
-
 from gpucommons.gpu.doctor.diagnosis import ADVICE, PROBLEM, Finding
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import NOT_FOUND, ApiError
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
-from gpucommons.scheduler.files.yaml_text import read_yaml
-from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
+from gpucommons.scheduler.models.text.yaml_errors import read_model
 
 Document = dict[str, Any]
 _FORBIDDEN = (401, 403)
@@ -68,13 +64,10 @@ class Cluster:
             raise BadRequest(message)
         text = (found.get("data") or {}).get("kubernetes.yaml", "")
         try:
-            return KubernetesSettings.model_validate(read_yaml(text) or {})
-        except yaml.YAMLError as error:
-            why = syntax_sentence(error)
-        except ValidationError as error:
-            why = field_sentences(text, error)
-        message = f"The ConfigMap {SCHEDULER} describes no cluster: {why}"
-        raise BadRequest(message)
+            return read_model(KubernetesSettings, text, empty={})
+        except BadRequest as error:
+            message = f"The ConfigMap {SCHEDULER} describes no cluster: {error}"
+            raise BadRequest(message) from None
 
     @cached_property
     def hub_namespace(self) -> str:

@@ -91,15 +91,20 @@ def _cancelled(scheduler: SchedulerClient, arguments: argparse.Namespace) -> mod
     runs = way is not None and way.repeats_ms is not None
     if runs and not arguments.yes and sys.stdin.isatty():
         question = f"It ends for good; `gpucommons pause` keeps it.\nCancel {before.name}? [y/N] "
-        if not _says_yes(question):
+        if not _is_yes(_answer(question)):
             return before
     return scheduler.send(calls.cancel(before.id))
 
 
-def _says_yes(question: str) -> bool:
+def _answer(question: str) -> str:
+    """What somebody writes to it; empty where nobody is there."""
     sys.stderr.write(printable(question))
     sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in _YES
+    return sys.stdin.readline()
+
+
+def _is_yes(answer: str) -> bool:
+    return answer.strip().lower() in _YES
 
 
 def pause(arguments: argparse.Namespace) -> int:
@@ -110,10 +115,8 @@ def pause(arguments: argparse.Namespace) -> int:
         cost = "" if way is None or way.repeats_ms is None else way.stop_text
         loses = way is not None and way.way in _LOSES
         if cost and not arguments.yes and (loses or sys.stdin.isatty()):
-            sys.stderr.write(printable(f"{cost}\nPause {before.name}? [y/N] "))
-            sys.stderr.flush()
-            answer = sys.stdin.readline()
-            if answer.strip().lower() not in _YES:
+            answer = _answer(f"{cost}\nPause {before.name}? [y/N] ")
+            if not _is_yes(answer):
                 unasked = "" if answer else " (nobody answered; --yes pauses without a question)"
                 text = f"{before.name}  {state_words(before.state)}: not paused{unasked}"
                 show(before, text, output=arguments.output)

@@ -32,7 +32,8 @@ def in_vain(workload: Workload) -> int:
     for attempt in reversed(workload.attempts):
         if ran(attempt):
             break
-        if stop_cause(attempt) in (None, *ITS_OWN):
+        cause = stop_cause(attempt)
+        if cause is None or cause in ITS_OWN:
             count += 1
     return count
 

@@ -11,15 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from gpucommons.scheduler.environments.images import image_of
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.kubernetes.objects import names
-from gpucommons.scheduler.files.yaml_text import read_yaml
 from gpucommons.scheduler.models.fields import Model
-from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
+from gpucommons.scheduler.models.text.yaml_errors import read_model
 
 #: The resource of NVIDIA's device plugin.
 PLUGIN_RESOURCE = "nvidia.com/gpu"
@@ -237,16 +235,10 @@ def read_settings(path: Path) -> KubernetesSettings:
         When it cannot be read or says something else.
     """
     try:
-        text = path.read_text()
-        return KubernetesSettings.model_validate(read_yaml(text) or {})
-    except OSError as error:
-        why = str(error)
-    except yaml.YAMLError as error:
-        why = syntax_sentence(error)
-    except ValidationError as error:
-        why = field_sentences(text, error)
-    message = f"{path} does not describe a cluster: {why}"
-    raise BadRequest(message)
+        return read_model(KubernetesSettings, path.read_text(), empty={})
+    except (OSError, BadRequest) as error:
+        message = f"{path} does not describe a cluster: {error}"
+        raise BadRequest(message) from None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

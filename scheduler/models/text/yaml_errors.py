@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TypeVar
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from gpucommons.scheduler.files.yaml_text import nodes_of
+from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.files.yaml_text import nodes_of, read_yaml
 from gpucommons.scheduler.models.text.field_errors import listed, mistakes, named
 
 #: Parts of the parser's words, and what a person may do about it.
@@ -27,6 +29,26 @@ _SENTENCES = (
     ("expected a single document", "a second document (---) in a file that may hold one"),
     ("special characters are not allowed", "a control character in the text"),
 )
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def read_model(kind: type[M], text: str, *, empty: object = None) -> M:
+    """What a YAML text says, as a model; ``empty`` is what a text without any stands for.
+
+    Raises
+    ------
+    BadRequest
+        With what is wrong, and where; of what it is the text, the caller adds.
+    """
+    try:
+        return kind.model_validate(read_yaml(text) or empty)
+    except yaml.YAMLError as error:
+        why = syntax_sentence(error)
+    except ValidationError as error:
+        why = field_sentences(text, error)
+    raise BadRequest(why)
 
 
 def syntax_sentence(error: yaml.YAMLError) -> str:

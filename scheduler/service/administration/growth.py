@@ -20,15 +20,19 @@ def growth_views(
     """All pools that get nodes by demand, by name. ``asked`` None: nobody has looked yet."""
     return [
         _view(
-            cluster, pool, pool.growth, None if asked is None else asked.get(name, ())
-        ).model_copy(update={"refused": refused.get(name, "")})
+            cluster,
+            pool,
+            pool.growth,
+            asked=None if asked is None else asked.get(name, ()),
+            refused=refused.get(name, ""),
+        )
         for name, pool in sorted(cluster.pools.items())
         if pool.growth is not None
     ]
 
 
 def _view(
-    cluster: Cluster, pool: Pool, growth: Growth, asked: Sequence[Millis] | None
+    cluster: Cluster, pool: Pool, growth: Growth, *, asked: Sequence[Millis] | None, refused: str
 ) -> models.GrowthView:
     there = [one for one in cluster.nodes.values() if one.pool == pool.name and backs_quotas(one)]
     booting = sorted(one.node_id for one in there if not has_arrived(one, growth))
@@ -36,7 +40,7 @@ def _view(
         pool=pool.name,
         max_nodes=growth.max_nodes,
         nodes=len(there) - len(booting),
-        booting=list(booting),
+        booting=[*booting],
         asked=None
         if asked is None
         else [
@@ -44,4 +48,5 @@ def _view(
             for since_ms in asked
         ],
         said=pool.scale_up_text,
+        refused=refused,
     )
