@@ -116,7 +116,11 @@ def mistakes(
 ) -> Iterator[tuple[Mapping[str, Any], str]]:
     """The first of them, each with what is wrong; ``also`` are fields that stand beside those of the model."""
     models: list[type[BaseModel]] | None = None
-    for item in error.errors(include_url=False, include_input=False)[:MOST_TOLD]:
+    found = error.errors(include_url=False, include_input=False)
+    if len(found) > MOST_TOLD:
+        # What somebody wrote is not to go under in all that is missing.
+        found.sort(key=lambda one: one["type"] == "missing")
+    for item in found[:MOST_TOLD]:
         possible: tuple[str, ...] = ()
         if item["type"] == _UNKNOWN:
             place = item["loc"]
