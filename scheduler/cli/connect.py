@@ -28,7 +28,7 @@ def find(arguments: argparse.Namespace, environ: Mapping[str, str]) -> tuple[str
     BadRequest
         When the URL is none of a kind we speak.
     Unavailable
-        When no scheduler is named and none is where one is looked for.
+        When no scheduler is named and none is where one is looked for, or that is another account's.
     """
     token = environ.get("GPUCOMMONS_API_TOKEN") or environ.get("JUPYTERHUB_API_TOKEN")
     url = arguments.url or (None if arguments.state else environ.get("GPUCOMMONS_URL"))
@@ -37,6 +37,7 @@ def find(arguments: argparse.Namespace, environ: Mapping[str, str]) -> tuple[str
     sockets = [state / "api.sock" for state in _states(arguments, environ)]
     for socket in sockets:
         if socket.is_socket():
+            _check_mine(socket)
             return f"unix:{socket}", None
     looked = " and ".join(str(socket) for socket in sockets)
     message = (
@@ -54,9 +55,19 @@ def here() -> tuple[str, str | None]:
 def _states(arguments: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Path, ...]:
     if arguments.state:
         return (Path(arguments.state).expanduser(),)
-    # The caller's own scheduler, else the one that root runs for all accounts of this machine.
+    # The caller's own scheduler, else the one that root runs, which answers root alone here.
     own = default_state_dir(environ)
     return (own,) if environ.get("GPUCOMMONS_STATE") else (own, SYSTEM_STATE)
+
+
+def _check_mine(socket: Path) -> None:
+    """Refuse a scheduler that runs but belongs to another account: "is it running?" would mislead."""
+    if not os.access(socket, os.W_OK):
+        message = (
+            f"The scheduler of this machine is another account's, which alone may use {socket}. In a terminal of"
+            " your notebook `gpucommons` finds it by itself, as you."
+        )
+        raise Unavailable(message)
 
 
 def _checked(url: str) -> str:

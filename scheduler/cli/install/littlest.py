@@ -36,7 +36,7 @@ KillMode=process
 """
 _NEXT = """
 Next, as root, with the file of this release's wheel for WHEEL, and the last one kept running (deploy/systemd has a unit):
-  {prefix}/hub/bin/pip install 'WHEEL[workstation]'
+  {prefix}/hub/bin/pip install 'WHEEL[hub,service]'
   {prefix}/user/bin/pip install 'WHEEL[notebook]'
   {prefix}/hub/bin/gpucommons up --beside-hub http://127.0.0.1:15001{base}hub/api \\
     --account-template 'jupyter-{{username}}' --state {state} --config TEAMS.yaml

@@ -56,6 +56,15 @@ def test_without_a_scheduler_it_says_what_was_looked_for_and_how_to_name_one(
             find(asked(), {})
 
 
+def test_a_scheduler_that_is_another_accounts_is_not_said_to_be_away(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Root may use every socket, and tests may be root's.
+    monkeypatch.setattr("os.access", lambda path, mode: not str(path).endswith("api.sock"))
+    with pytest.raises(Unavailable, match=r"another account's.*In a terminal of your notebook"):
+        find(asked(state=str(state)), {})
+
+
 def test_on_the_workstation_the_socket_says_who_calls(
     state: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

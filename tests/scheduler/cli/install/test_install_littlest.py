@@ -49,6 +49,8 @@ def test_what_would_be_written_is_shown_with_what_changes_for_its_users(
     assert "tljh-config set services.cull.enabled false" in shown
     assert "--beside-hub http://127.0.0.1:15001/jupyter/hub/api" in shown
     assert "--account-template 'jupyter-{username}'" in shown
+    # What a workstation has besides (a Node, JupyterLab) is for nothing in the hub's environment.
+    assert "hub/bin/pip install 'WHEEL[hub,service]'" in shown
     assert "Nothing is written: do it with --apply." in shown
     assert not any(one.exists() for one in ours(hub))
 
