@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, exc, insert, or_, select, update
+from sqlalchemy import Connection, Select, delete, or_, select
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.pipelines.pipeline import (
@@ -15,10 +15,10 @@ from gpucommons.scheduler.pipelines.pipeline import (
     too_many,
 )
 from gpucommons.scheduler.principal import Sight
-from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.pipelines.base import name_taken, snapshots_of
-from gpucommons.scheduler.store.schedules.base import Epoch, changed_meanwhile
+from gpucommons.scheduler.store.schedules.base import Epoch
 from gpucommons.scheduler.store.sql.intents import take_turn
+from gpucommons.scheduler.store.sql.owner_documents import OwnerDocuments
 from gpucommons.scheduler.store.sql.transactions import Transactions
 from gpucommons.scheduler.store.tables import pipelines
 
@@ -27,7 +27,9 @@ class SqlPipelines:
     """See :class:`.base.PipelineStore`."""
 
     def __init__(self, transactions: Transactions) -> None:
-        self._in = transactions
+        self._rows = OwnerDocuments(
+            transactions, pipelines, document=Pipeline, standing=Standing, name_taken=name_taken
+        )
 
     def put(
         self,
@@ -38,27 +40,13 @@ class SqlPipelines:
         most: int | None = None,
     ) -> None:
         """Add one, or replace what was written before."""
-        values: dict[str, Any] = {
-            "owner": pipeline.owner,
-            "name": pipeline.name,
-            "team": pipeline.team,
-            "document": encode(pipeline),
-            "next_ms": next_ms,
-        }
-        mine = pipelines.c.pipeline_id == pipeline.pipeline_id
-        new = {"pipeline_id": pipeline.pipeline_id, "standing": encode(Standing())}
-        try:
-            with self._in.writing() as connection:
-                if _written(connection, mine) != before:
-                    raise changed_meanwhile(pipeline.name)
-                if before is None:
-                    if most is not None:
-                        _make_room(connection, pipeline.owner, most)
-                    connection.execute(insert(pipelines).values(values | new))
-                else:
-                    connection.execute(update(pipelines).where(mine).values(values))
-        except exc.IntegrityError:
-            raise name_taken(pipeline) from None
+        self._rows.put(
+            pipeline.pipeline_id,
+            pipeline,
+            next_ms=next_ms,
+            before=before,
+            check_count=lambda connection: _make_room(connection, pipeline.owner, most),
+        )
 
     def of(self, owner: UserName) -> tuple[Piped, ...]:
         """Oldest first."""
@@ -77,21 +65,14 @@ class SqlPipelines:
 
     def due(self, now_ms: Millis) -> tuple[Piped, ...]:
         """Soonest first."""
-        at = pipelines.c.next_ms
-        return self._read(select(pipelines).where(at <= now_ms).order_by(at))
+        return tuple(_piped(*one) for one in self._rows.due(now_ms))
 
     def stand(
         self, epoch: Epoch, piped: Piped, standing: Standing, *, next_ms: Millis | None
     ) -> bool:
         """Write where one stands."""
-        mine = pipelines.c.pipeline_id == piped.pipeline.pipeline_id
-        with self._in.leading(epoch) as connection:
-            same = _written(connection, mine) == piped.pipeline
-            values: dict[str, Any] = {"standing": encode(standing)}
-            if same:
-                values["next_ms"] = next_ms
-            connection.execute(update(pipelines).where(mine).values(values))
-        return same
+        pipeline = piped.pipeline
+        return self._rows.stand(epoch, pipeline.pipeline_id, pipeline, standing, next_ms=next_ms)
 
     def needed(self, *, ended_since_ms: Millis) -> frozenset[str]:
         """Of all that are not over for long."""
@@ -102,22 +83,20 @@ class SqlPipelines:
 
     def drop(self, pipeline_id: PipelineId) -> None:
         """Forget one."""
-        with self._in.writing() as connection:
-            connection.execute(delete(pipelines).where(pipelines.c.pipeline_id == pipeline_id))
+        self._rows.drop(pipeline_id)
 
     def _read(self, statement: Select[Any]) -> tuple[Piped, ...]:
-        rows = self._in.read(lambda connection: connection.execute(statement).mappings().all())
-        return tuple(
-            Piped(
-                pipeline=decode(Pipeline, row["document"]),
-                standing=decode(Standing, row["standing"]),
-            )
-            for row in rows
-        )
+        return tuple(_piped(*one) for one in self._rows.read(statement))
 
 
-def _make_room(connection: Connection, owner: UserName, most: int) -> None:
+def _piped(pipeline: Pipeline, standing: Standing) -> Piped:
+    return Piped(pipeline=pipeline, standing=standing)
+
+
+def _make_room(connection: Connection, owner: UserName, most: int | None) -> None:
     """For one more, which nobody else takes until the commit."""
+    if most is None:
+        return
     take_turn(connection, owner)
     columns = (pipelines.c.pipeline_id, pipelines.c.next_ms)
     mine = select(*columns).where(pipelines.c.owner == owner).order_by(pipelines.c.pipeline_id)
@@ -128,13 +107,3 @@ def _make_room(connection: Connection, owner: UserName, most: int) -> None:
     if over is None:
         raise too_many(len(found))
     connection.execute(delete(pipelines).where(pipelines.c.pipeline_id == over))
-
-
-def _written(connection: Connection, mine: ColumnElement[bool]) -> Pipeline | None:
-    """What its owner wrote, kept as it is until the commit; None where it is not there.
-
-    By value: an earlier release may have written it with fewer fields.
-    """
-    written = select(pipelines.c.document).where(mine).with_for_update()
-    document = connection.execute(written).scalar_one_or_none()
-    return None if document is None else decode(Pipeline, document)

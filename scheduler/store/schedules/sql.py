@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Select,
-    delete,
-    exc,
-    func,
-    insert,
-    or_,
-    select,
-    tuple_,
-    update,
-)
+from sqlalchemy import Connection, Select, func, or_, select, tuple_
 
 from gpucommons.scheduler.core.model.types import Millis, UserName, WorkloadId
 from gpucommons.scheduler.principal import Sight
@@ -28,13 +16,9 @@ from gpucommons.scheduler.schedules.schedule import (
     Standing,
     too_many,
 )
-from gpucommons.scheduler.store.codec import decode, encode
-from gpucommons.scheduler.store.schedules.base import (
-    Epoch,
-    changed_meanwhile,
-    name_taken,
-)
+from gpucommons.scheduler.store.schedules.base import Epoch, name_taken
 from gpucommons.scheduler.store.sql.intents import take_turn
+from gpucommons.scheduler.store.sql.owner_documents import OwnerDocuments
 from gpucommons.scheduler.store.sql.transactions import Transactions
 from gpucommons.scheduler.store.tables import schedules
 
@@ -43,7 +27,9 @@ class SqlSchedules:
     """See :class:`.base.ScheduleStore`."""
 
     def __init__(self, transactions: Transactions) -> None:
-        self._in = transactions
+        self._rows = OwnerDocuments(
+            transactions, schedules, document=Schedule, standing=Standing, name_taken=name_taken
+        )
 
     def put(
         self,
@@ -54,27 +40,13 @@ class SqlSchedules:
         most: int | None = None,
     ) -> None:
         """Add one, or replace what was written before."""
-        values: dict[str, Any] = {
-            "owner": schedule.owner,
-            "name": schedule.name,
-            "team": schedule.team,
-            "document": encode(schedule),
-            "next_ms": next_ms,
-        }
-        mine = schedules.c.schedule_id == schedule.schedule_id
-        new = {"schedule_id": schedule.schedule_id, "standing": encode(Standing())}
-        try:
-            with self._in.writing() as connection:
-                if _written(connection, mine) != before:
-                    raise changed_meanwhile(schedule.name)
-                if before is None:
-                    if most is not None:
-                        _check_count(connection, schedule.owner, most)
-                    connection.execute(insert(schedules).values(values | new))
-                else:
-                    connection.execute(update(schedules).where(mine).values(values))
-        except exc.IntegrityError:
-            raise name_taken(schedule) from None
+        self._rows.put(
+            schedule.schedule_id,
+            schedule,
+            next_ms=next_ms,
+            before=before,
+            check_count=lambda connection: _check_count(connection, schedule.owner, most),
+        )
 
     def all(self, owner: UserName | None = None) -> tuple[Scheduled, ...]:
         """By owner and name."""
@@ -100,52 +72,33 @@ class SqlSchedules:
 
     def due(self, now_ms: Millis) -> tuple[Scheduled, ...]:
         """Soonest first."""
-        at = schedules.c.next_ms
-        return self._read(select(schedules).where(at <= now_ms).order_by(at))
+        return tuple(_scheduled(*one) for one in self._rows.due(now_ms))
 
     def stand(
         self, epoch: Epoch, scheduled: Scheduled, standing: Standing, *, next_ms: Millis | None
     ) -> bool:
         """Write where one stands."""
-        mine = schedules.c.schedule_id == scheduled.schedule.schedule_id
-        with self._in.leading(epoch) as connection:
-            same = _written(connection, mine) == scheduled.schedule
-            values: dict[str, Any] = {"standing": encode(standing)}
-            if same:
-                values["next_ms"] = next_ms
-            connection.execute(update(schedules).where(mine).values(values))
-        return same
+        schedule = scheduled.schedule
+        return self._rows.stand(epoch, schedule.schedule_id, schedule, standing, next_ms=next_ms)
 
     def drop(self, schedule_id: ScheduleId) -> None:
         """Forget one."""
-        with self._in.writing() as connection:
-            connection.execute(delete(schedules).where(schedules.c.schedule_id == schedule_id))
+        self._rows.drop(schedule_id)
 
     def _read(self, statement: Select[Any]) -> tuple[Scheduled, ...]:
-        rows = self._in.read(lambda connection: connection.execute(statement).mappings().all())
-        return tuple(
-            Scheduled(
-                schedule=decode(Schedule, row["document"]),
-                standing=decode(Standing, row["standing"]),
-            )
-            for row in rows
-        )
+        return tuple(_scheduled(*one) for one in self._rows.read(statement))
 
 
-def _check_count(connection: Connection, owner: UserName, most: int) -> None:
+def _scheduled(schedule: Schedule, standing: Standing) -> Scheduled:
+    return Scheduled(schedule=schedule, standing=standing)
+
+
+def _check_count(connection: Connection, owner: UserName, most: int | None) -> None:
     """Room for one more, which nobody else takes until the commit."""
+    if most is None:
+        return
     take_turn(connection, owner)
     of_owner = select(func.count()).select_from(schedules).where(schedules.c.owner == owner)
     count = connection.execute(of_owner).scalar_one()
     if count >= most:
         raise too_many(owner, count)
-
-
-def _written(connection: Connection, mine: ColumnElement[bool]) -> Schedule | None:
-    """What its owner wrote, kept as it is until the commit; None where it is not there.
-
-    By value: an earlier release may have written it with fewer fields.
-    """
-    written = select(schedules.c.document).where(mine).with_for_update()
-    document = connection.execute(written).scalar_one_or_none()
-    return None if document is None else decode(Schedule, document)
