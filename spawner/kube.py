@@ -27,7 +27,7 @@ from gpucommons.scheduler.models import NOTEBOOK_OPTIONS, SliceView
 from gpucommons.spawner.form.answers import NotebookOptions, check_size
 from gpucommons.spawner.form.cpu_words import cpu_and_memory
 from gpucommons.spawner.form.form_mixin import options_form
-from gpucommons.spawner.form.profiles import check_profile, check_sent
+from gpucommons.spawner.form.profile_checks import check_profile, check_sent
 from gpucommons.spawner.form.refusal import bad_options_refused, refusal
 from gpucommons.spawner.lease import LeaseMixin
 from gpucommons.spawner.pods.pod import Pod, PodNeeds, fitted, notebook_of

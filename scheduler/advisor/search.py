@@ -89,16 +89,19 @@ def sizes(pool: Pool) -> NDArray[np.int64]:
 def candidates(
     network: Transformer | Traced, recipe: Recipe, pool: Pool, ways: Ways
 ) -> tuple[Layouts, int]:
-    """Layouts that divide, and how many did not."""
+    """Layouts whose degrees multiply to the GPUs and whose micro-batches add up to the batch.
+
+    Returns them, and how many combinations were left out since they do not.
+    """
     degrees = _degrees(network, recipe, pool, ways)
     gpus, tensor, pipeline, context, micro = (one.ravel() for one in np.meshgrid(*degrees))
     inner = tensor * pipeline * context
     data = gpus // inner
-    whole = (data * inner == gpus) & (data >= 1)
-    whole &= recipe.batch % np.maximum(data * micro, 1) == 0
+    divides = (data * inner == gpus) & (data >= 1)
+    divides &= recipe.batch % np.maximum(data * micro, 1) == 0
     accumulation = recipe.batch // np.maximum(data * micro, 1)
-    whole &= accumulation >= np.where(pipeline > 1, 2, 1)
-    kept = np.flatnonzero(whole)
+    divides &= accumulation >= np.where(pipeline > 1, 2, 1)
+    kept = np.flatnonzero(divides)
     base = {
         "data": data[kept],
         "tensor": tensor[kept],
@@ -107,7 +110,7 @@ def candidates(
         "micro": micro[kept],
         "accumulation": accumulation[kept],
     }
-    return _varied(base, network, ways), len(whole) - len(kept)
+    return _varied(base, network, ways), len(divides) - len(kept)
 
 
 def _degrees(

@@ -53,17 +53,19 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
     cycle.refresh()
     #   A waiting job asks only for pools that can wake its saved processes and cost no more than it pays.
     #   Where none can wake them it asks for all again. Where all cost more it asks for all too, and step 2
-    #   finds that it waits for the price.
+    #   finds that it waits for the price. A promise in a pool that it asks for no longer is withdrawn, and so
+    #   is one whose place is gone.
     narrow_pools(cycle)
     admit_cleared(cycle)
-    # 2 Eligibility: who is considered at all. Who is not loses its promise of devices.
+    # 2 Eligibility: who is considered at all. An obstacle is why somebody is not: who has one loses its
+    #   promise of devices.
     obstacles = cycle.turns.obstacles = eligibility.obstacles(cycle)
     for workload in cycle.among(obstacles.keys() & cycle.index.nominated):
         withdraw(cycle, workload)
     # 3 to 7 Everybody has a turn. There is another round if somebody could have more after its turn.
     for _ in range(_ROUNDS):
-        # A new round forgets who asked for one, and the places that the last one kept for guarantees: step 4
-        # decides anew which to keep.
+        # A new round forgets who asked for one, and the reservations of the round before: step 4 decides anew
+        # for whom a place is kept.
         cycle.begin_round()
         _take_turns(cycle)
         if _is_settled(cycle):
@@ -93,18 +95,19 @@ def _take_turns(cycle: CycleState) -> None:
     for workload in sorted(tickets, key=ordering.by_age):
         notebooks.admit_or_reclaim(cycle, cycle.workloads[workload.workload_id])
     _redeem(cycle)
-    # 4 In-guarantee work by priority, share and age. A running borrower that fits its team's guarantee by
-    #   now is counted inside it, before any waiting job of its priority gets that part of the guarantee. A
-    #   waiting job that finds nothing free wins back what others borrow; if GPUs are idle outside its
-    #   guarantee, it borrows those instead, and nobody is stopped. Where it can win nothing back, a place is
-    #   kept for it: other work inside guarantees may not have it, borrowers may. Then it is worked out what
-    #   borrowers may not have: headroom, what a team may come back for, what a pool does not lend, and
-    #   fair-share claims.
+    # 4 In-guarantee work by priority, then by what its team has used of the surplus lately, then by age. A
+    #   running borrower that fits its team's guarantee by now is counted inside it, before any waiting job of
+    #   its priority gets that part of the guarantee. For a waiting job that finds nothing free it is worked
+    #   out which borrowers would have to stop. Where some would do, it first borrows what is idle outside its
+    #   guarantee, if that is enough, and nobody is stopped; else they are. Where none would do, a place is
+    #   kept for it: other work inside guarantees may not have it, borrowers may; the job itself may still
+    #   borrow in step 5. At the end it is worked out what borrowers may not have: headroom, what was won
+    #   back or given up just now (lending pauses), what a pool does not lend, and fair-share claims.
     entitled = partial(unused_quota.entitled, cycle)
     for workload in ordering.for_guarantee(cycle, entitled, guarantee.upgradable(cycle)):
         guarantee.consider(cycle, workload)
     over_quota.update_hold_backs(cycle)
-    # 5 What is idle goes to over-quota work by weighted fair share, and then to work without a GPU. Where
+    # 5 What is idle goes to over-quota work by weighted fair share, and to work without a GPU. Where
     #   nothing idle fits, elastic jobs shrink for it: those of its own team, and of teams that have at least
     #   as much by their share. Where that is not enough, and the job has waited for the pool's `min_run_ms`,
     #   work of teams that borrow beyond their share is stopped. At the end elastic jobs that this cycle has
@@ -120,7 +123,7 @@ def _take_turns(cycle: CycleState) -> None:
     # 7 Moves: a few jobs are moved where only fragmentation keeps another waiting.
     consolidation.consolidate(cycle)
     if cycle.index.nominated - promised:
-        # What is being cleared for them may be enough for others, too.
+        # Whoever was promised devices in steps 6 and 7: what is being cleared for them may do for others, too.
         cycle.ask_for_another_round()
 
 
@@ -130,8 +133,9 @@ def _is_settled(cycle: CycleState) -> bool:
     The first that asks for another round ends the look. Two of the looks act: who is stopped for somebody
     that needs it no more goes on at once, and what borrowers may not have is worked out anew.
     """
-    # Somebody lost a promise or needs it no more, a job found another place than the one that was kept for
-    # it, or more is being cleared than was asked for.
+    # Somebody lost a promise or needs it no more, steps 6 and 7 promised devices, a job found another place
+    # than the one that was kept for it, or more is being cleared
+    # than was asked for.
     if cycle.turns.asked_again:
         return False
     # A place is kept for a job that cannot have it: others may. The next round gives it up.
@@ -160,9 +164,10 @@ def _just_admitted(cycle: CycleState) -> list[Workload]:
 
 
 def _spare_the_unneeded(cycle: CycleState) -> bool:
-    """Let go on who was to be stopped for somebody that needs it no more; True if there was one.
+    """Take back stops that nobody needs any more; True if there was one.
 
-    A stop that somebody else needs is handed over to them.
+    Whoever was told to stop for somebody that found another place goes on. A stop that somebody else needs
+    is handed over to them.
     """
     stopping = cycle.among(cycle.index.stopping)
     if not stopping:

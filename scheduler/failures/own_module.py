@@ -18,18 +18,20 @@ _WORK = "work"
 def run_as_module(
     text: str, script: str, *, files: Collection[str] = (), taken_from: str = ""
 ) -> str | None:
-    """What to do instead of an installation; None where the module is none of the job's own.
+    """Say how a missing module that is the job's own is found; None where it is not the job's own.
+
+    A package that is missing is to be installed, one of the job's own files is not.
 
     Parameters
     ----------
     text
-        The error.
+        What the script ended with, such as ``ModuleNotFoundError: No module named 'x'``.
     script
         Path of the script that ran, as its traceback has it.
     files
         Names of files and folders at the top of the job's files, as far as they are known.
     taken_from
-        Name of the folder that was taken along; "" = not known.
+        Name of the folder whose files the job has; "" = not known.
     """
     match = _MISSING.search(text)
     path = PurePath(script)

@@ -46,11 +46,14 @@ class StepTime:
 
 
 def step_times(workload: Workload, nodes: Mapping[NodeId, Node]) -> Iterator[StepTime]:
-    """Of each attempt that can be compared with others."""
+    """How long a step took in each attempt that can be compared with others.
+
+    Without a snapshot or environment it is not known which code ran: nothing can be compared.
+    """
     progress = workload.progress
     if progress is None or (workload.spec.snapshot is None and not workload.spec.environment):
         return
-    # What is counted differs by where it was read.
+    # A step of a progress bar is not a step of a log line: only steps of one origin are compared.
     counted = (progress.source, progress.unit)
     for attempt in workload.attempts:
         found = {one.node_id for one in attempt.placements}

@@ -58,7 +58,7 @@ class Known:
 
 
 @dataclass(slots=True)
-class Books:
+class LiveObjects:
     """Which object is which job. Lost with the process, and read anew from the cluster."""
 
     by_uid: dict[str, Known] = field(default_factory=dict)
@@ -95,14 +95,14 @@ class Follower:
         self,
         scheduler: AsyncSchedulerClient,
         objects: Objects,
-        books: Books,
+        live_objects: LiveObjects,
         *,
         pace: Pace,
         now_ms: Callable[[], int],
     ) -> None:
         self._scheduler = scheduler
         self._objects = objects
-        self._books = books
+        self._live_objects = live_objects
         self._pace = pace
         self._now_ms = now_ms
         self._away_since_ms: int | None = None
@@ -137,7 +137,7 @@ class Follower:
         poll_s = min(self._pace.poll_s, self._pace.pass_s)
         found = await self._scheduler.send(calls.events(after=cursor, wait_s=poll_s))
         changed = {one.workload_id for one in found.events if one.workload_id}
-        for known in self._books.of_job(changed):
+        for known in self._live_objects.of_job(changed):
             await self._aside(self._look_at(known))
         return found.last
 
@@ -145,13 +145,13 @@ class Follower:
         """Bring all live jobs up to date, and end those whose object is gone."""
         ours = await self._live_jobs()
         # All at once: of thousands, a look through all objects for each would take minutes.
-        found = [(known, ours[known.status["jobId"]]) for known in self._books.of_job(ours)]
+        found = [(known, ours[known.status["jobId"]]) for known in self._live_objects.of_job(ours)]
         for known, view in found:
-            if self._books.made_of(view) == known.ref.uid:
+            if self._live_objects.made_of(view) == known.ref.uid:
                 await self._aside(self._tell(known, view))
-        for known in self._books.live():
+        for known in self._live_objects.live():
             its = ours.get(known.status["jobId"])
-            if its is None or self._books.made_of(its) != known.ref.uid:
+            if its is None or self._live_objects.made_of(its) != known.ref.uid:
                 await self._aside(self._look_at(known))
         await self._end_orphans(ours.values())
 
@@ -169,7 +169,9 @@ class Follower:
                 else one
                 for one in page.jobs
             ]
-            ours = [one for one in views if self._books.made_of(one) and one.submitted_by == me]
+            ours = [
+                one for one in views if self._live_objects.made_of(one) and one.submitted_by == me
+            ]
             found.update({one.id: one for one in ours})
             cursor = page.cursor
             if cursor is None:
@@ -193,7 +195,7 @@ class Follower:
             text = "The scheduler knows this job no more: its history was cleaned up."
             await self._fail(known, "Forgotten", text)
             return
-        if self._books.made_of(view) == known.ref.uid:
+        if self._live_objects.made_of(view) == known.ref.uid:
             await self._tell(known, view)
         else:
             text = f"The job {view.id} was not made of this object: nothing is done with it."
@@ -214,14 +216,16 @@ class Follower:
 
     async def _end_orphans(self, ours: Iterable[JobView]) -> None:
         """Cancel jobs whose object was deleted while nobody could be told."""
-        suspects = [one for one in ours if self._books.made_of(one) not in self._books.by_uid]
+        suspects = [
+            one for one in ours if self._live_objects.made_of(one) not in self._live_objects.by_uid
+        ]
         if not suspects:
             return
         # What was seen may lag; only the API server can say that an object is gone.
         bodies = await asyncio.to_thread(self._objects.jobs)
         there = {body["metadata"]["uid"] for body in bodies}
         for view in suspects:
-            if self._books.made_of(view) not in there:
+            if self._live_objects.made_of(view) not in there:
                 log.warning("%s is cancelled: its object was deleted", view.name)
                 await self._cancel(view.id)
 
@@ -246,7 +250,7 @@ class Follower:
             reason="SchedulerUnavailable",
             message=f"The scheduler cannot be reached since {since}: this may be out of date.",
         )
-        for known in self._books.live():
+        for known in self._live_objects.live():
             before = known.status.get("conditions") or []
             found = status.conditions(before, said, now_ms=now_ms)
             try:

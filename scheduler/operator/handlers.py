@@ -27,7 +27,7 @@ from gpucommons.scheduler.errors import (
 from gpucommons.scheduler.models import ConfigModel
 from gpucommons.scheduler.operator import status
 from gpucommons.scheduler.operator.cluster import Objects
-from gpucommons.scheduler.operator.following import Books, Pace
+from gpucommons.scheduler.operator.following import LiveObjects, Pace
 from gpucommons.scheduler.operator.objects import (
     GROUP,
     JOBS,
@@ -56,7 +56,7 @@ class Surroundings:
 
     scheduler: AsyncSchedulerClient
     objects: Objects
-    books: Books
+    live_objects: LiveObjects
     pace: Pace
     now_ms: Callable[[], int]
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
@@ -79,11 +79,11 @@ class Jobs:
         self._around = around
 
     async def see(self, event: Mapping[str, Any], **_: Any) -> None:
-        """Keep the books."""
+        """Keep what is known of the objects."""
         if event["type"] == "DELETED":
-            self._around.books.forget(event["object"])
+            self._around.live_objects.forget(event["object"])
         else:
-            self._around.books.see(event["object"])
+            self._around.live_objects.see(event["object"])
 
     async def submit(self, body: kopf.Body, patch: kopf.Patch, **_: Any) -> None:
         """Hand the job in, unless it was."""

@@ -14,7 +14,7 @@ from gpucommons.gpu.connections.listening import listen_tcp
 from gpucommons.gpu.connections.text_page import serve_page
 from gpucommons.scheduler.client import AsyncSchedulerClient
 from gpucommons.scheduler.operator.cluster import KubernetesObjects, Objects, api_client
-from gpucommons.scheduler.operator.following import Books, Follower
+from gpucommons.scheduler.operator.following import Follower, LiveObjects
 from gpucommons.scheduler.operator.handlers import FINALIZER, Surroundings, registered
 from gpucommons.scheduler.operator.objects import GROUP
 from gpucommons.scheduler.operator.options import OperatorSettings
@@ -47,15 +47,15 @@ async def _serve(
     objects: Objects,
     stop: asyncio.Event,
 ) -> None:
-    books = Books()
+    live_objects = LiveObjects()
     around = Surroundings(
         scheduler=scheduler,
         objects=objects,
-        books=books,
+        live_objects=live_objects,
         pace=settings.pace,
         now_ms=now_ms,
     )
-    follower = Follower(scheduler, objects, books, pace=settings.pace, now_ms=now_ms)
+    follower = Follower(scheduler, objects, live_objects, pace=settings.pace, now_ms=now_ms)
     following = asyncio.create_task(follower.run())
     following.add_done_callback(lambda _: stop.set())
     try:

@@ -232,7 +232,8 @@ def _due_by_calendar(scheduled: Scheduled, now_ms: Millis) -> _Due | None:
         if one > now_ms:
             break
         if len(found) == COUNTED:
-            # After so long nobody wants each of them; the last one counts.
+            # After so long the times between are not listed: how many they are stays open, and the end of
+            # them is said as the moment before the last one.
             last = cron_times.last_until(schedule.cron, schedule.time_zone, now_ms)
             return _Due(
                 first_ms=found[0],

@@ -20,7 +20,7 @@ with program_of("kubernetes"):
     from gpucommons.scheduler.adapters.trainer.settings import TrainerSettings
     from gpucommons.scheduler.client import AsyncSchedulerClient
     from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
-    from gpucommons.scheduler.operator.following import Books, Follower
+    from gpucommons.scheduler.operator.following import Follower, LiveObjects
     from gpucommons.scheduler.operator.options import OperatorSettings, parser_of, settings_of
     from gpucommons.scheduler.operator.running import health, now_ms
 
@@ -55,10 +55,13 @@ async def serve(file: Path, told: OperatorSettings) -> None:
     try:
         await asyncio.to_thread(watched.wait)
         async with AsyncSchedulerClient(told.scheduler_url, token=told.token) as scheduler:
-            objects, books = TrainJobs(connection, settings.namespaces), Books(made_of=made_of)
-            intake = Intake(scheduler, watched, objects, books, settings)
+            objects, live_objects = (
+                TrainJobs(connection, settings.namespaces),
+                LiveObjects(made_of=made_of),
+            )
+            intake = Intake(scheduler, watched, objects, live_objects, settings)
             await intake.look()
-            follower = Follower(scheduler, objects, books, pace=told.pace, now_ms=now_ms)
+            follower = Follower(scheduler, objects, live_objects, pace=told.pace, now_ms=now_ms)
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(follower.run())
                 tasks.create_task(_look(intake, changed))

@@ -30,7 +30,7 @@ from gpucommons.scheduler.executors.kubernetes.api_server.connection import (
 from gpucommons.scheduler.models import JobRequest, JobView
 from gpucommons.scheduler.operator import status
 from gpucommons.scheduler.operator.cluster import refusal
-from gpucommons.scheduler.operator.following import Books, Known
+from gpucommons.scheduler.operator.following import Known, LiveObjects
 from gpucommons.scheduler.operator.objects import ObjectRef, ref_of
 from gpucommons.scheduler.threads.repeating import Troubles
 
@@ -147,13 +147,13 @@ class Intake:
         scheduler: AsyncSchedulerClient,
         watched: WatchedTrainJobs,
         objects: TrainJobs,
-        books: Books,
+        live_objects: LiveObjects,
         settings: TrainerSettings,
     ) -> None:
         self._scheduler = scheduler
         self._watched = watched
         self._objects = objects
-        self._books = books
+        self._live_objects = live_objects
         self._settings = settings
         self._odd = Troubles("handing in a TrainJob")
         #: The version of each in which nothing was due.
@@ -172,10 +172,10 @@ class Intake:
             if one["metadata"]["namespace"] in self._settings.namespaces
         ]
         there = {one["metadata"]["uid"] for one in found}
-        for uid in self._books.by_uid.keys() - there:
+        for uid in self._live_objects.by_uid.keys() - there:
             self._done.pop(uid, None)
             self._handed_in.pop(uid, None)
-            await self._end_job_of(self._books.by_uid.pop(uid))
+            await self._end_job_of(self._live_objects.by_uid.pop(uid))
         for trainjob in found:
             meta = trainjob["metadata"]
             if self._done.get(meta["uid"]) == meta["resourceVersion"]:
@@ -191,7 +191,7 @@ class Intake:
 
     async def _see(self, trainjob: Document) -> None:
         ref, notes = ref_of(trainjob), trainjobs.notes_of(trainjob)
-        known = self._books.by_uid.setdefault(ref.uid, Known(ref=ref, status={}))
+        known = self._live_objects.by_uid.setdefault(ref.uid, Known(ref=ref, status={}))
         if trainjobs.finished(trainjob) is not None or not trainjobs.is_ours(trainjob):
             return
         if not known.status.get("jobId"):

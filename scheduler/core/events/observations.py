@@ -8,7 +8,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.elastic.gain import paced
 from gpucommons.scheduler.core.events import drill_records, parking
 from gpucommons.scheduler.core.events.endings import end_attempt
-from gpucommons.scheduler.core.events.nodes import reports
+from gpucommons.scheduler.core.events.nodes import new_and_lost
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.hibernating import kept_image
 from gpucommons.scheduler.core.going_on.ways import step_word
@@ -36,7 +36,7 @@ CHECKPOINT_EVENT_MS = 10_000
 def observe(cycle: CycleState, observation: Observation) -> None:
     """Apply one report."""
     if isinstance(observation, NodesObserved):
-        reports.observe_nodes(cycle, observation)
+        new_and_lost.observe_nodes(cycle, observation)
         return
     workload = cycle.holder_of(observation.attempt_id)
     if workload is None:

@@ -127,10 +127,11 @@ class Worth:
         return usable
 
     def growth(self, ask: Ask, rows: Rows, which: Ints) -> tuple[Ints, Ints]:
-        """Return by how much fragmentation grows were the ask placed there, and on which device.
+        """Return by how much fragmentation grows were the ask placed there, and what is free there now.
 
-        The growth is per device for a share (columns: devices), else one column; where the ask
-        does not fit at all the caller must not look. Both are for ``which`` rows only.
+        Both are milli-GPU with one line for each of the ``which`` rows. The growth has a column per
+        device for a share of one, else one column; it means nothing where the ask does not fit. What
+        is free has a column per device.
         """
         place = self._place(
             rows.kind[which],

@@ -226,10 +226,10 @@ def for_guarantee(
     wanted: Wanted,
     running: Iterable[Workload] = (),
 ) -> Iterator[Workload]:
-    """Line up in-guarantee work: priority, what runs already, the share of its team, age.
+    """Line up in-guarantee work: priority, what runs already, what its team had of the surplus, age.
 
     A borrower that becomes in-guarantee costs nobody anything; a waiting job that takes the last of
-    the guarantee before it would stop somebody else's borrower instead. A team's share is that of
+    the guarantee before it would stop somebody else's borrower instead. What a team had is that of
     the pool it likes most, as it stands when the turns begin.
     """
     lines: dict[tuple[TeamName, PoolName], tuple[int, ...]] = {}

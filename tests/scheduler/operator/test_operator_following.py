@@ -16,7 +16,7 @@ from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.core.model.types import UserName
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.models import JobView
-from gpucommons.scheduler.operator.following import Books, Follower, Pace
+from gpucommons.scheduler.operator.following import Follower, LiveObjects, Pace
 from gpucommons.scheduler.operator.handlers import Jobs, Surroundings
 from gpucommons.scheduler.operator.objects import ObjectRef, job_request
 from gpucommons.scheduler.principal import PrincipalKind
@@ -28,10 +28,10 @@ SPEC = {"user": "ann", "roles": [{"command": ["x"], "milli_gpu": 1000}]}
 class Objects:
     """An API server, as far as the follower asks it."""
 
-    def __init__(self, books: Books) -> None:
+    def __init__(self, live_objects: LiveObjects) -> None:
         self.bodies: dict[str, dict[str, Any]] = {}
         self.writes = 0
-        self._books = books
+        self._books = live_objects
 
     def add(self, name: str, status: dict[str, Any]) -> ObjectRef:
         meta = {"name": name, "namespace": "n", "uid": f"uid-{name}"}
@@ -71,12 +71,12 @@ class Followed:
                 return await inner.handle_async_request(request)
 
         self.client = AsyncSchedulerClient("http://api", token="op", transport=Transport())
-        self.books = Books()
-        self.objects = Objects(self.books)
+        self.live_objects = LiveObjects()
+        self.objects = Objects(self.live_objects)
         self.now_ms = 0
         pace = Pace(poll_s=0.05, pass_s=0.05, away_s=0.01, say_away_s=30)
         self.follower = Follower(
-            self.client, self.objects, self.books, pace=pace, now_ms=lambda: self.now_ms
+            self.client, self.objects, self.live_objects, pace=pace, now_ms=lambda: self.now_ms
         )
 
     async def submit(self, name: str, **more: Any) -> JobView:
@@ -124,12 +124,12 @@ async def test_a_pass_goes_through_all_objects_equally_often_for_few_jobs_and_fo
     for names in (["a"], ["b", "c", "d", "e"]):
         for name in names:
             await followed.submit(name)
-        followed.books.by_uid = found = Counted(followed.books.by_uid)
+        followed.live_objects.by_uid = found = Counted(followed.live_objects.by_uid)
         await followed.follower.look_at_all()
         counts.append(found.passes)
     assert counts[0] == counts[1]
     assert {one["status"]["jobId"] for one in followed.objects.bodies.values()} == {
-        known.status["jobId"] for known in followed.books.live()
+        known.status["jobId"] for known in followed.live_objects.live()
     }
 
 
@@ -143,7 +143,7 @@ async def test_a_job_without_object_is_cancelled_and_others_are_left(followed: F
         ),
         key=None,
     )
-    followed.books.by_uid.clear()
+    followed.live_objects.by_uid.clear()
     await followed.follower.look_at_all()
     assert (await followed.client.send(calls.job(view.id))).state != "cancelled"
     followed.objects.bodies.clear()
@@ -161,7 +161,7 @@ async def test_a_job_that_is_run_again_is_no_objects_job(followed: Followed) -> 
     again = run_again.again(followed.world.service, ann, view.id, key=None)
     assert again.request is not None
     assert again.request.labels == {}
-    followed.books.by_uid.clear()
+    followed.live_objects.by_uid.clear()
     followed.objects.bodies.clear()
     await followed.follower.look_at_all()
     followed.world.pass_time(60_000)
@@ -195,7 +195,7 @@ async def test_an_object_that_names_anothers_job_does_nothing_with_it(followed: 
     around = Surroundings(
         scheduler=followed.client,
         objects=followed.objects,
-        books=followed.books,
+        live_objects=followed.live_objects,
         pace=Pace(),
         now_ms=lambda: 0,
     )
@@ -208,7 +208,7 @@ async def test_a_job_whose_list_leaves_out_its_request_is_known_all_the_same(
     followed: Followed,
 ) -> None:
     view = await followed.submit("digits", env={f"E{i}": "x" * 8000 for i in range(2)})
-    followed.books.by_uid.clear()
+    followed.live_objects.by_uid.clear()
     followed.objects.bodies.clear()
     await followed.follower.look_at_all()
     followed.world.pass_time(60_000)

@@ -10,7 +10,7 @@ from kubernetes.client.exceptions import ApiException
 
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.operator.cluster import KubernetesObjects
-from gpucommons.scheduler.operator.following import Books, Pace
+from gpucommons.scheduler.operator.following import LiveObjects, Pace
 from gpucommons.scheduler.operator.handlers import FINALIZER, Jobs, Surroundings
 from gpucommons.scheduler.operator.running import framework_settings
 
@@ -47,7 +47,7 @@ async def test_hundreds_of_objects_ask_the_scheduler_a_few_at_a_time() -> None:
     around = Surroundings(
         scheduler=cast("Any", scheduler),
         objects=cast("Any", Objects()),
-        books=Books(),
+        live_objects=LiveObjects(),
         pace=Pace(),
         now_ms=lambda: 0,
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpucommons.spawner.form.answers import BadOptions
-from gpucommons.spawner.form.profiles import check_profile
+from gpucommons.spawner.form.profile_checks import check_profile
 
 OWN_IMAGE = {"enabled": True, "validation_regex": r"^quay\.io/.+"}
 PROFILES: list[dict[str, Any]] = [

@@ -103,7 +103,10 @@ class Provisioning:
             self._remove(request)
 
     def _clear(self) -> None:
-        """Of pools that asked by requests once. Most clusters know no such objects."""
+        """Remove ProvisioningRequests of pools that ask for nodes otherwise by now.
+
+        Most clusters know no such objects.
+        """
         if self._is_cleared:
             return
 

@@ -30,7 +30,7 @@ from gpucommons.scheduler.executors.base import Executor
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError
 from gpucommons.scheduler.executors.plugin import Offer
 from gpucommons.scheduler.models import JobView
-from gpucommons.scheduler.operator.following import Books, Follower, Pace
+from gpucommons.scheduler.operator.following import Follower, LiveObjects, Pace
 from gpucommons.scheduler.service.administration import settings
 from gpucommons.scheduler.service.jobs import jobs
 from tests.scheduler.adapters.trainer.fake_api_server import FakeApiServer
@@ -153,16 +153,20 @@ class World:
         tokens = {"intake": {"kind": "service", "name": "gpucommons-operator", "scopes": [ADMIN]}}
         app = an_app(self.world, FakeHubServer(TOKENS | tokens))
         self.watched = watched = WatchedTrainJobs(self.server, told.namespaces, lambda: None)  # type: ignore[arg-type]
-        books = Books(made_of=made_of)
+        live_objects = LiveObjects(made_of=made_of)
         objects = TrainJobs(self.server, told.namespaces)  # type: ignore[arg-type]
         transport = httpx.ASGITransport(app=app)
         async with AsyncSchedulerClient(
             "http://scheduler", token="intake", transport=transport
         ) as scheduler:
-            self.intake = intake = Intake(scheduler, watched, objects, books, told)
+            self.intake = intake = Intake(scheduler, watched, objects, live_objects, told)
             pace = Pace(poll_s=0.2, pass_s=self._pass_s)
             follower = Follower(
-                scheduler, objects, books, pace=pace, now_ms=lambda: time.time_ns() // 1_000_000
+                scheduler,
+                objects,
+                live_objects,
+                pace=pace,
+                now_ms=lambda: time.time_ns() // 1_000_000,
             )
             following = asyncio.create_task(follower.run())
             while not self._stopping.is_set():

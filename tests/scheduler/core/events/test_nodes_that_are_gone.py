@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from builders import World, a_job, a_node, a_team
 
-from gpucommons.scheduler.core.events.nodes.reports import FORGOTTEN_AFTER_MS
+from gpucommons.scheduler.core.events.nodes.new_and_lost import FORGOTTEN_AFTER_MS
 from gpucommons.scheduler.core.model.intents import SetNodeState
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state import NodesObserved
