@@ -89,6 +89,7 @@ ORDINARY = frozenset(
         "model",
         "moves",
         "narrowed",
+        "new",
         "next",
         "node",
         "not",
