@@ -12,6 +12,7 @@ from gpucommons.scheduler.core.model.demand import (
     must_have,
     place_of,
     placed_milli_gpu,
+    priority,
 )
 from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, StopCause, was_moved
 from gpucommons.scheduler.core.model.holds import class_of_worker
@@ -112,6 +113,8 @@ class WorkloadFacts(NamedTuple):
     #: What it runs after, as long as it is live.
     after: tuple[WorkloadId, ...] = ()
     stops: Stops = Stops()
+    #: Of a job that holds or was promised devices: its team and its priority.
+    holds_at: tuple[TeamName, int] | None = None
 
 
 UNKNOWN = WorkloadFacts(0)
@@ -125,6 +128,7 @@ def facts_of(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> Wo
     stops = _stops(workload, attempt) if workload.attempts or workload.nomination else _NO_STOPS
     if state in FINAL_STATES:
         return WorkloadFacts(sets | _FINAL, stops=stops._replace(victims=()))
+    holds_at = _holds_at(workload)
     if workload.nomination is not None:
         sets |= _NOMINATED
     if after:
@@ -136,13 +140,13 @@ def facts_of(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> Wo
         sets |= _of_attempt(workload, attempt)
         splits = elastic(workload.spec)
         borrowed = _borrowed(workload, attempt.hold_class, attempt.placements, splits=splits)
-        return WorkloadFacts(sets, attempt.attempt_id, None, borrowed, after, stops)
+        return WorkloadFacts(sets, attempt.attempt_id, None, borrowed, after, stops, holds_at)
     if state is State.PAUSED:
         told = workload.reason is not None and workload.reason.code is ReasonClass.PAUSED
         sets |= _PAUSED if told else _PAUSED | _UNTOLD
-        return WorkloadFacts(sets, after=after, stops=stops)
+        return WorkloadFacts(sets, after=after, stops=stops, holds_at=holds_at)
     if state not in WAITING_STATES:
-        return WorkloadFacts(sets, after=after, stops=stops)
+        return WorkloadFacts(sets, after=after, stops=stops, holds_at=holds_at)
     if after or workload.not_before_ms or workload.spec.not_before_ms or sets & _NARROWED:
         sets |= _HINDERED
     promise, place = workload.nomination, None
@@ -153,7 +157,13 @@ def facts_of(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> Wo
         sets |= _TICKETS
     else:
         place = QueuePosition(in_line_since_ms(workload, workloads), workload.workload_id)
-    return WorkloadFacts(sets, None, place, borrowed, after, stops)
+    return WorkloadFacts(sets, None, place, borrowed, after, stops, holds_at)
+
+
+def _holds_at(workload: Workload) -> tuple[TeamName, int] | None:
+    if is_lease(workload) or (workload.current is None and workload.nomination is None):
+        return None
+    return workload.spec.team, priority(workload)
 
 
 def _may_be_narrowed(workload: Workload) -> bool:

@@ -110,6 +110,8 @@ class WorkloadIndex:
         self.borrowed_changes = 0
         #: By team, how many workloads borrow in parts of a size and not in smaller ones.
         self.borrowed_parts: dict[TeamName, Counter[int]] = {}
+        #: By team, how many jobs of each priority hold or were promised devices.
+        self.holders: dict[TeamName, Counter[int]] = {}
         #: Attempts that are to end for somebody who waits, and how many wait for it.
         self.pending_victims: Counter[AttemptId] = Counter()
         #: Who is being stopped and goes on nowhere.
@@ -193,6 +195,9 @@ class WorkloadIndex:
             self._hold(workload_id, before.attempt_id, after.attempt_id)
         if before.borrowed != after.borrowed:
             self._set_borrowed(workload_id, before.borrowed, after.borrowed)
+        if before.holds_at != after.holds_at:
+            self._count_holds(before.holds_at, sign=-1)
+            self._count_holds(after.holds_at, sign=1)
         if before.after != after.after:
             self._follow(workload_id, before.after, after.after)
         if before.stops != after.stops:
@@ -231,6 +236,14 @@ class WorkloadIndex:
             parts[borrowed.part] += sign
             if not parts[borrowed.part]:
                 del parts[borrowed.part]
+
+    def _count_holds(self, held: tuple[TeamName, int] | None, *, sign: int) -> None:
+        if held is not None:
+            team, at = held
+            of_team = self.holders.setdefault(team, Counter())
+            of_team[at] += sign
+            if not of_team[at]:
+                del of_team[at]
 
     def _follow(
         self,

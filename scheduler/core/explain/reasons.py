@@ -85,19 +85,24 @@ def _explain(
             # Whose own place is kept, or is to be had back, reads that it is its own.
             own = workload.workload_id in cycle.capacity.reservations
             key = (cycle.index.key_of(workload), own, workload.parked and workload.workload_id)
-            found = memo.get(key) or memo.setdefault(key, why(workload))
+            found = memo.get(key)
+            if found is None:
+                found = why(workload)
+                # Thousands may be told the same as before: it is one object then, which is soon compared.
+                found = memo[key] = workload.reason if workload.reason == found else found
             _tell(cycle, workload, _on_cooldown(cycle, workload) or found)
 
 
 def _tell(cycle: CycleState, workload: Workload, reason: Reason) -> None:
-    if workload.reason != reason:
+    if workload.reason is not reason and workload.reason != reason:
         cycle.put(evolve(workload, reason=reason))
 
 
 def _on_cooldown(cycle: CycleState, workload: Workload) -> Reason | None:
     """Why it wins nothing back though its quota would let it; None where something else is in the way."""
-    spec = workload.spec
-    held = reclaim_cooldown.on_cooldown(cycle)
+    held, spec = reclaim_cooldown.on_cooldown(cycle), workload.spec
+    if not held:
+        return None
     ends = [held[spec.owner, pool] for pool in spec.pools if (spec.owner, pool) in held]
     if not ends or not _would_win_back(cycle, workload):
         return None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.resources import Policy, Pool
 from gpucommons.scheduler.core.model.types import (
     Kind,
@@ -191,5 +192,5 @@ def affordable(
 def with_milli_gpu(workload: Workload, size: int) -> Workload:
     """The same with so much of a GPU for each worker of its first role."""
     first, *others = workload.spec.roles
-    roles = (replace(first, milli_gpu=size), *others)
-    return replace(workload, spec=replace(workload.spec, roles=roles))
+    roles = (evolve(first, milli_gpu=size), *others)
+    return evolve(workload, spec=evolve(workload.spec, roles=roles))

@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import policies, solver
 from gpucommons.scheduler.core.eviction.policies import QuotaShortfall, may_be_stopped
-from gpucommons.scheduler.core.model.demand import HIGHEST, Shape, priority, shape
+from gpucommons.scheduler.core.model.demand import HIGHEST, PRIORITIES, Shape, priority, shape
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, TeamName, Workload
 from gpucommons.scheduler.core.placement import guaranteed_host_resources
@@ -47,16 +47,21 @@ class Below:
 
 
 def below(cycle: CycleState) -> Below:
-    """Look at all who hold or were promised devices; what is stopped or too young gives nothing."""
-    held: dict[TeamName, int] = {}
+    """Look at who holds or was promised devices; what is stopped or too young gives nothing."""
+    index = cycle.index
+    held = {team: min(priorities) for team, priorities in index.holders.items() if priorities}
+    above = {
+        key.team
+        for key in index.equivalence_classes
+        if PRIORITIES[key.priority] > held.get(key.team, HIGHEST)
+    }
+    # Tens of thousands may hold something: they are gone through only for a team that has such work.
     stoppable: dict[TeamName, int] = {}
-    for workload_id in cycle.index.holding | cycle.index.nominated:
+    for workload_id in index.holding | index.nominated if above else ():
         workload = cycle.workloads[workload_id]
-        if is_lease(workload):
-            continue
         team, mine = workload.spec.team, priority(workload)
-        if mine < held.get(team, HIGHEST):
-            held[team] = mine
+        if team not in above or is_lease(workload):
+            continue
         if mine < stoppable.get(team, HIGHEST) and may_be_stopped(cycle, workload):
             stoppable[team] = mine
     stopping = (cycle.workloads[i].current for i in cycle.index.stopping)

@@ -7,7 +7,6 @@ from the facts of this moment in each cycle.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.going_on.image_places import able_pools
@@ -42,7 +41,7 @@ def _narrowed(cycle: CycleState, workload: Workload) -> Workload:
         able = affordable(spec, most, able, cycle.pools, cycle.now_ms) or able
     if able == workload.spec.pools:
         return workload
-    spec = replace(workload.spec, pools=able)
+    spec = evolve(workload.spec, pools=able)
     return evolve(workload, spec=spec, submitted_pools=() if able == submitted else submitted)
 
 
@@ -54,7 +53,7 @@ def _priced_out(cycle: CycleState) -> Iterator[WorkloadId]:
     for key, waiting in cycle.index.equivalence_classes.items():
         spec = cycle.workloads[waiting.members[0].workload_id].spec
         most = price_limit(
-            replace(spec, max_price_micro=None), policies_of(spec.team, cycle.teams, cycle.policy)
+            evolve(spec, max_price_micro=None), policies_of(spec.team, cycle.teams, cycle.policy)
         )
         if most is None:
             continue

@@ -5,8 +5,6 @@ Of those who are considered and find no place, ``explain.reasons`` says why.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.amount_words import duration, size_words
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
@@ -22,6 +20,7 @@ from gpucommons.scheduler.core.model.demand import (
     must_have,
     price_limit,
 )
+from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import is_lease, is_met
 from gpucommons.scheduler.core.model.resources import NodeState, policies_of
 from gpucommons.scheduler.core.model.state_words import ended_words, node_words
@@ -151,7 +150,7 @@ def price(cycle: CycleState, workload: Workload) -> Reason | None:
 
 def price_of_team(cycle: CycleState, workload: Workload) -> Reason | None:
     """The same by policies alone, which all of a line have in common."""
-    return _too_dear(cycle, workload, replace(workload.spec, max_price_micro=None))
+    return _too_dear(cycle, workload, evolve(workload.spec, max_price_micro=None))
 
 
 def _too_dear(cycle: CycleState, workload: Workload, spec: Spec) -> Reason | None:
