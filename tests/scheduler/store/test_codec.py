@@ -7,6 +7,7 @@ import types
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 
 import pytest
@@ -28,8 +29,9 @@ _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 }
 
 
+@cache
 def values(kind: Any) -> st.SearchStrategy[Any]:
-    """Any value of a type."""
+    """Any value of a type; Hypothesis works for a while on each strategy that it has not seen."""
     if isinstance(kind, NewType):
         return values(kind.__supertype__)
     if kind in _SCALARS:
