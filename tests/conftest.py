@@ -108,9 +108,9 @@ def _uses_browser(item: pytest.Item | None) -> bool:
 
 def _check_is_found(item: pytest.Item) -> None:
     """No make target would play it, and nobody would miss it."""
-    path = _place(item.path)
+    path, marks = _place(item.path), _marks(item)
     for mark, places in APART.items():
-        if item.get_closest_marker(mark) and not path.startswith(places):
+        if mark in marks and not path.startswith(places):
             message = (
                 f"{item.nodeid} is marked {mark}: these are played in {', '.join(places)} alone."
             )
@@ -119,8 +119,12 @@ def _check_is_found(item: pytest.Item) -> None:
 
 def _waits_for_others(item: pytest.Item) -> bool:
     path = _place(item.path)
-    marked = any(item.get_closest_marker(name) for name in OF_OTHER_PROGRAMS)
-    return marked or path.startswith(WITH_PROGRAMS)
+    return not _marks(item).isdisjoint(OF_OTHER_PROGRAMS) or path.startswith(WITH_PROGRAMS)
+
+
+def _marks(item: pytest.Item) -> set[str]:
+    """Looked through once for each question: one by one they were a second of each process."""
+    return {mark.name for mark in item.iter_markers()}
 
 
 def _turn(item: pytest.Item) -> int:
