@@ -54,8 +54,10 @@ def offer(server: Any) -> None:
     if isinstance(others, LazyConfigValue):
         # As ``c.ServerProxy.servers.update(...)`` leaves it.
         others = others.get_value({})
-    # What an admin configured under this name stays.
-    asked.servers = {"vscode": entry, **others}
+    # The proxy lists it once more by its entry point: of two equal tiles in Lab's launcher that one is left,
+    # and opens ours, which is asked first. What an admin configured under this name stays.
+    hidden = {**entry.get("launcher_entry", {}), "enabled": False}
+    asked.servers = {"vscode": {**entry, "launcher_entry": hidden}, **others}
 
 
 def completed(entry: Mapping[str, Any], url: Callable[[], str]) -> dict[str, Any]:

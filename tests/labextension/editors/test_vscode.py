@@ -157,6 +157,13 @@ def test_what_an_admin_configured_stays(monkeypatch: pytest.MonkeyPatch) -> None
     assert offered(config, monkeypatch)["vscode"] is own
 
 
+def test_labs_launcher_has_one_tile_which_is_the_proxys_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entry = offered(Config(), monkeypatch)["vscode"]
+    assert entry["launcher_entry"] == {"enabled": False}
+
+
 def test_what_an_admin_added_to_the_list_is_served_beside_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
