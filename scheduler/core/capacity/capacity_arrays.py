@@ -156,6 +156,14 @@ def free_per_node(capacity: Capacity, pool: PoolName, hold_class: HoldClass) -> 
     return view, np.bincount(view.node_of_row, weights=free).astype(np.int64)
 
 
+def is_as_much_free(capacity: Capacity, pool: PoolName, need: int, one: int) -> bool:
+    """So much of a pool in all, and of one GPU, whatever it is kept for."""
+    if largest_free(capacity, pool, HoldClass.FIXED) < one:
+        return False
+    _, free = free_per_node(capacity, pool, HoldClass.FIXED)
+    return int(free.sum()) >= need
+
+
 def views_of(capacity: Capacity, pool: PoolName, hold_class: HoldClass) -> tuple[View, ...]:
     """Views in the order in which they are tried: fixed blocks are lent last."""
     everything = _view(capacity, pool, hold_class, outside=False)

@@ -179,3 +179,12 @@ class Told:
 
     verdicts: list[Verdict] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+
+    def take_back(self, kind: str, workload_id: WorkloadId) -> bool:
+        """Leave out what was told of a decision that this cycle changes; False where nothing was."""
+        for place in reversed(range(len(self.events))):
+            event = self.events[place]
+            if event.workload_id == workload_id and event.kind == kind:
+                del self.events[place]
+                return True
+        return False

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.capacity.affinity import Affinity, affinity_of
-from gpucommons.scheduler.core.capacity.capacity_arrays import free_per_node, largest_free
+from gpucommons.scheduler.core.capacity.capacity_arrays import is_as_much_free
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import policies, solver
@@ -44,6 +44,7 @@ from gpucommons.scheduler.core.placement.admission import (
     in_order,
     nominate,
     nothing_is_free,
+    tell_what_it_has,
     with_slices,
     without_its_promise,
 )
@@ -117,16 +118,10 @@ def _could_borrow(cycle: CycleState, workload: Workload) -> bool:
     need = milli_gpu(workers)
     one = min(WHOLE_MILLI_GPU, max(worker.milli_gpu for worker in workers))
     return spec.over_quota and any(
-        _is_as_much_free(cycle, pool, need, one) for pool in spec.pools if pool in cycle.pools
+        is_as_much_free(cycle.capacity, pool, need, one)
+        for pool in spec.pools
+        if pool in cycle.pools
     )
-
-
-def _is_as_much_free(cycle: CycleState, pool: PoolName, need: int, one: int) -> bool:
-    """So much of a pool in all, and of one GPU."""
-    if largest_free(cycle.capacity, pool, HoldClass.FIXED) < one:
-        return False
-    _, free = free_per_node(cycle.capacity, pool, HoldClass.FIXED)
-    return int(free.sum()) >= need
 
 
 def _is_sure_of_better(cycle: CycleState, workload: Workload) -> bool:
@@ -269,7 +264,7 @@ def grow(cycle: CycleState, workload: Workload) -> None:
         placements=with_slices(attempt.attempt_id, placements),
         drivers=drivers_of(cycle.nodes[one.node_id] for one in placements),
     )
-    cycle.put(with_attempt(workload, attempt))
+    tell_what_it_has(cycle, cycle.put(with_attempt(workload, attempt)), attempt)
 
 
 def _as_a_gang(

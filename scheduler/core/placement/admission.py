@@ -112,18 +112,28 @@ def admit(
     )
     workload = cycle.put(admitted(workload, attempt, cycle.now_ms))
     # A notebook waits for its server, or goes on in it.
-    granted = workload.state is not State.STARTING
-    if not granted:
+    if workload.state is State.STARTING:
         cycle.turns.admitted.add(workload.workload_id)
-    held = sum([placed_milli_gpu(one) for one in ordered])
-    where = ", ".join(sorted({one.node_id for one in ordered}))
+    tell_what_it_has(cycle, workload, attempt)
+    return workload
+
+
+def tell_what_it_has(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
+    """Told once, of what it has when the cycle is over: an elastic job may be placed anew till then."""
+    kind = "admitted" if workload.state is State.STARTING else "granted"
+    held = sum([placed_milli_gpu(one) for one in attempt.placements])
+    where = ", ".join(sorted({one.node_id for one in attempt.placements}))
+    name, hold_class = workload.spec.name or "The notebook", attempt.hold_class
+    how = hold_class_words(hold_class)
+    if surplus := sum(placed_milli_gpu(one) for one in attempt.placements if one.surplus):
+        how = f"{how}, {format_gpus(surplus)} of them {hold_class_words(HoldClass.OVER_QUOTA)}"
+    cycle.told.take_back(kind, workload.workload_id)
     cycle.tell(
-        "granted" if granted else "admitted",
-        f"{workload.spec.name or 'The notebook'} has {format_gpus(held)} on {where} ({hold_class_words(hold_class)}).",
+        kind,
+        f"{name} has {format_gpus(held)} on {where} ({how}).",
         workload,
         data={"hold_class": hold_class, "milli_gpu": held, "attempt": attempt.number},
     )
-    return workload
 
 
 def _has_its_place(cycle: CycleState, workload: Workload) -> None:
@@ -192,6 +202,7 @@ def withdraw(cycle: CycleState, workload: Workload) -> Workload:
     if workload.nomination is None:
         return workload
     cycle.ask_for_another_round()
+    cycle.told.take_back("nominated", workload.workload_id)
     return cycle.put(withdrawn(workload, cycle.now_ms))
 
 

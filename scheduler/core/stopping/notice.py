@@ -56,19 +56,25 @@ def announce(
         beneficiary=beneficiary,
     )
     workload = cycle.put(with_attempt(workload, evolve(attempt, stop=stop, spared_ms=None)))
+    _tell_announced(cycle, workload, stop)
+    return workload
+
+
+def _tell_announced(cycle: CycleState, workload: Workload, stop: Stop) -> None:
+    """Told once, as it stands when the cycle is over: for whom, and that it was not taken back."""
+    cycle.told.take_back("stop-announced", workload.workload_id)
     cycle.tell(
         "stop-announced",
         f"{workload.spec.name} will be stopped {stop.text}.",
         workload,
         data={
-            "why": cause.why,
-            "rule": cause.rule,
-            "beneficiary_id": beneficiary,
+            "why": stop.why,
+            "rule": stop.rule,
+            "beneficiary_id": stop.beneficiary,
             "term_ms": stop.term_ms,
             "kill_ms": stop.kill_ms,
         },
     )
-    return workload
 
 
 def end_soon(
@@ -152,14 +158,23 @@ def spare(cycle: CycleState, workload: Workload) -> Workload:
     attempt = workload.current
     if attempt is None or attempt.stop is None or attempt.stop.signalled:
         return workload
+    cycle.told.take_back("stop-announced", workload.workload_id)
     workload = cycle.put(
         evolve(
             with_attempt(workload, evolve(attempt, stop=None, spared_ms=cycle.now_ms)),
             nomination=None,
         )
     )
-    cycle.tell("spared", f"{workload.spec.name} goes on: its devices are not needed.", workload)
+    if _had_notice(cycle, workload):
+        cycle.tell("spared", f"{workload.spec.name} goes on: its devices are not needed.", workload)
     return workload
+
+
+def _had_notice(cycle: CycleState, workload: Workload) -> bool:
+    """Who was announced and spared in one cycle was told of neither."""
+    before = cycle.before.workloads.get(workload.workload_id)
+    attempt = None if before is None else before.current
+    return attempt is not None and attempt.stop is not None
 
 
 def hand_over(
@@ -178,7 +193,9 @@ def hand_over(
         cause = eviction_cause.of_heir(heir, workload, attempt)
         why = stop.why if stop.why in GOES_ON else cause.why
         stop = evolve(stop, why=why, text=_text(workload, why, cause.text), rule=cause.rule)
-    cycle.put(with_attempt(workload, evolve(attempt, stop=stop)))
+    workload = cycle.put(with_attempt(workload, evolve(attempt, stop=stop)))
+    if cycle.told.take_back("stop-announced", workload.workload_id):
+        _tell_announced(cycle, workload, stop)
 
 
 def notice_signal(workload: Workload, pool: Pool) -> str:

@@ -91,6 +91,8 @@ def test_an_elastic_job_starts_on_one_node_where_one_takes_all_of_it() -> None:
     world.run(a_job("other", 3000))
     grown = world.run(a_job("grown", 1000, workers=4, min_workers=1, max_workers=4))
     assert {name.split("-")[0] for name in where(world, grown)} == {"n2"}
+    told = [event.text for event in world.events if event.kind == "admitted"]
+    assert told[1:] == ["grown has 4 GPUs on n2 (borrowed)."], "told once, and where it is"
 
 
 def test_workers_beyond_a_guarantee_go_to_the_node_of_those_inside() -> None:
@@ -103,3 +105,6 @@ def test_workers_beyond_a_guarantee_go_to_the_node_of_those_inside() -> None:
     assert attempt is not None
     assert [one.surplus for one in attempt.placements] == [False, False, True, True]
     assert {one.node_id for one in attempt.placements} == {"n1", "n2"} - {other[0].split("-")[0]}
+    told = [event.text for event in world.events if event.kind == "admitted"]
+    node = attempt.placements[0].node_id
+    assert told[1:] == [f"grown has 4 GPUs on {node} (guaranteed, 2 GPUs of them borrowed)."]
