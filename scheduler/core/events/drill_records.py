@@ -46,7 +46,22 @@ def never_heard(cycle: CycleState, workload: Workload) -> None:
 
 
 def _followed(cycle: CycleState, workload: Workload, drill: Drill) -> Workload:
-    return workload if drill is workload.drill else cycle.put(_noted(cycle, workload, drill))
+    if drill is workload.drill:
+        return workload
+    if drill.failed and not drill.from_files:
+        workload = _with_what_came(workload, drill)
+    return cycle.put(_noted(cycle, workload, drill))
+
+
+def _with_what_came(workload: Workload, drill: Drill) -> Workload:
+    """The attempt that was stopped was promised a way to go on: beside that it says that it did not hold."""
+    attempts = tuple(
+        evolve(one, ended_text=f"{one.ended_text}; it did not: {drill.failed}")
+        if one.number == drill.attempt and one.ended_text
+        else one
+        for one in workload.attempts
+    )
+    return evolve(workload, attempts=attempts)
 
 
 def _noted(cycle: CycleState, workload: Workload, drill: Drill) -> Workload:

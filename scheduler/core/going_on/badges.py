@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from gpucommons.scheduler.core.going_on.ways import way_to_go_on
+from gpucommons.scheduler.core.going_on.ways import Way, way_to_go_on
 from gpucommons.scheduler.core.model.going_on import Badge, BadgeKey
 from gpucommons.scheduler.core.model.types import Spec, Workload
 
@@ -55,10 +55,13 @@ def is_safe_to_borrow(workload: Workload, badges: Mapping[BadgeKey, Badge]) -> b
 
 
 def is_known_to_go_on(workload: Workload, badges: Mapping[BadgeKey, Badge]) -> bool:
-    """The same, by the very way that holds for it now: there is nothing left to be tested."""
+    """The same, by the way that holds for it now or what holds without it: nothing is left to be tested."""
     way = way_to_go_on(workload)
     if way is None or not is_safe_to_borrow(workload, badges):
         return False
     key = badge_key(workload.spec)
     shown = workload.drill if key is None else badges[key]
-    return shown is not None and shown.way == way.way
+    if shown is None or way.way is Way.CHECKPOINT:
+        return shown is not None and shown.way == way.way
+    # Processes are saved beside that: where they are not, it goes on as it was seen to.
+    return shown.way in {way.way, Way.WORKING_FOLDER}

@@ -103,22 +103,30 @@ def after_word(drill: Drill, attempt: Attempt, step: int, at_ms: int) -> Drill:
     """What is known from the first step that it tells, or saves, when it runs again."""
     if not drill.pending or drill.step is None or attempt.started_ms is None:
         return drill
+    ran_ms = at_ms - attempt.started_ms
     if step < drill.step:
         name = drill.unit
         return evolve(
             drill,
             went_on_step=step,
+            from_files=_is_from_its_files(drill, step, ran_ms),
             failed=f"it had {name} {drill.step:,} and began again at {name} {step:,}",
         )
-    if not _is_too_soon(drill, at_ms - attempt.started_ms):
+    if not _is_too_soon(drill, ran_ms):
         # Who tells only every so many steps, or minutes, tells as much when it began from the start.
         return evolve(drill, untold=True)
-    return _passed(drill, attempt, _began_at(drill, attempt), at_ms)
+    if drill.way == Way.START_OVER:
+        drill = evolve(drill, way=Way.WORKING_FOLDER.value)
+    # Its first word comes a step later, or many; where files of its own began is theirs to know.
+    began_at = None if attempt.resumed_from is None else attempt.resumed_from.step
+    return _passed(drill, attempt, began_at, at_ms)
 
 
-def _began_at(drill: Drill, attempt: Attempt) -> int | None:
-    """Where it went on: its first word comes a step later, or many."""
-    return drill.step if attempt.resumed_from is None else attempt.resumed_from.step
+def _is_from_its_files(drill: Drill, step: int, ran_ms: int) -> bool:
+    """It came too soon for one who began at the start, at the speed that it had."""
+    if not drill.step or drill.reached_in_ms is None:
+        return False
+    return comes_too_soon(ran_ms, drill.reached_in_ms * step // drill.step)
 
 
 def patient_until_ms(workload: Workload) -> int | None:
@@ -164,7 +172,7 @@ def as_asked(workload: Workload) -> Spec:
 
 def told(drill: Drill) -> str:
     """One sentence for pages and events."""
-    at = "where it stopped" if drill.step is None else f"at {drill.unit} {_number(drill)}"
+    at = _where(drill)
     if drill.failed:
         only = " It may run only inside its team's guarantee." if drill.on_purpose else ""
         test = "Tested" if drill.on_purpose else "Stopped"
@@ -181,6 +189,10 @@ def told(drill: Drill) -> str:
     return f"It was stopped: whether it goes on {at} is seen once it runs again."
 
 
-def _number(drill: Drill) -> str:
+def _where(drill: Drill) -> str:
+    if drill.step is None:
+        return "where it stopped"
+    if drill.passed and drill.went_on_step is None:
+        return f"from its files, {drill.unit} {drill.step:,} or later first"
     shown = drill.step if drill.went_on_step is None else drill.went_on_step
-    return f"{shown:,}"
+    return f"at {drill.unit} {shown:,}"

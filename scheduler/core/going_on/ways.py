@@ -111,7 +111,7 @@ def _without_images(
 ) -> WayToGoOn:
     began, anew = times
     kept = any(attempt.files_kept for attempt in ran)
-    seen = _seen_with_its_files(workload.drill, ran) if kept else ""
+    seen = _seen_with_its_files(workload.drill) if kept else ""
     helped = kept and seen != _NOT_HELPED
     return WayToGoOn(
         way=Way.WORKING_FOLDER if helped else Way.START_OVER,
@@ -124,7 +124,7 @@ def _without_images(
     )
 
 
-def _seen_with_its_files(drill: Drill | None, ran: list[Attempt]) -> str:
+def _seen_with_its_files(drill: Drill | None) -> str:
     """What its last stop has shown of a command that had its files again.
 
     A stop after which it starts over is followed, too: until it has gone on, it starts over.
@@ -136,20 +136,9 @@ def _seen_with_its_files(drill: Drill | None, ran: list[Attempt]) -> str:
     step = drill.went_on_step
     if step is None:
         return _NOT_HELPED if drill.way == Way.START_OVER else ""
-    if _is_from_its_files(drill, step, ran):
+    if drill.from_files:
         return f"began again at {drill.unit} {step:,} after attempt {drill.attempt}"
     return _NOT_HELPED
-
-
-def _is_from_its_files(drill: Drill, step: int, ran: list[Attempt]) -> bool:
-    """Its first step came too soon for one who began at the start, at the speed that it had."""
-    after = next((attempt for attempt in ran if attempt.number > drill.attempt), None)
-    if after is None or after.pace is None or after.started_ms is None:
-        return False
-    if not drill.step or drill.reached_in_ms is None or after.pace.from_step != step:
-        return False
-    from_start_ms = drill.reached_in_ms * step // drill.step
-    return comes_too_soon(after.pace.from_ms - after.started_ms, from_start_ms)
 
 
 def comes_too_soon(took_ms: int, from_start_ms: int) -> bool:

@@ -114,7 +114,7 @@ class Drill:
 
     #: Number of the attempt that was stopped.
     attempt: int
-    #: The way to go on that held then.
+    #: The way to go on that held then; *working folder* where it went on although nothing held.
     way: str
     begun_ms: int
     #: When that attempt had ended.
@@ -126,6 +126,7 @@ class Drill:
     unit: str = ""
     #: How long the stopped attempt had taken to get there; None = not known.
     reached_in_ms: int | None = None
+    #: Where it began again, and went on or not; None = not known, as with files of its own.
     went_on_step: int | None = None
     #: From the stop until it went on, without the time in line between.
     took_ms: int | None = None
@@ -135,6 +136,8 @@ class Drill:
     tested: bool = False
     #: It runs again, and what it told does not show where it began.
     untold: bool = False
+    #: It began again before the step that it had, and told one too soon for one who began at its start.
+    from_files: bool = False
 
     @property
     def pending(self) -> bool:

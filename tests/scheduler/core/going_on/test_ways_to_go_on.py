@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from builders import World, a_job, a_node, a_team
 
-from gpucommons.scheduler.core.going_on import words
+from gpucommons.scheduler.core.going_on import drill_verdict, words
 from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn, way_to_go_on
 from gpucommons.scheduler.core.model.intents import Pause, Resume
 from gpucommons.scheduler.core.model.state import (
@@ -192,6 +192,11 @@ def test_what_was_seen_to_begin_again_starts_over_wherever_it_is_said(
     world.wait(6_000)
     tell(world, job, again)
     world.wait(54_000)
+    assert world.get(job).attempts[0].ended_text == (
+        "Paused by ann: starts its command anew and finds the files that it wrote; what it did since it"
+        " last saved is repeated, 10 min of work at most; it did not: it had step 810 and began again at"
+        f" step {again}"
+    )
     way = way_of(world, job)
     assert way.way is Way.START_OVER
     assert words.before_a_pause(way, world.now) == (
@@ -230,6 +235,31 @@ def test_what_began_behind_its_step_but_not_at_its_start_goes_on_from_its_files(
     assert words.before_a_pause(way, world.now) == (
         "Starts its command anew and finds the files that it wrote; what it did since it last saved"
         " is repeated, 5 s of work at most."
+    )
+
+
+def test_what_was_told_of_a_stop_stays_however_fast_it_is_later(world: World) -> None:
+    """A pace may begin anew, or be lost: the verdict was found by what was known then."""
+    job = with_own_files(world, reached=810)
+    world.wait(5_000)
+    tell(world, job, 800)
+    told = words.began_anew(way_of(world, job))
+    world.wait(60_000)
+    tell(world, job, 3)
+    world.wait(60_000)
+    tell(world, job, 4)
+    assert way_of(world, job).way is Way.WORKING_FOLDER
+    assert words.began_anew(way_of(world, job)) == told
+
+
+def test_where_files_of_its_own_began_is_not_said(world: World) -> None:
+    job = with_own_files(world, reached=810)
+    world.wait(5_000)
+    tell(world, job, 815)
+    drill = world.get(job).drill
+    assert drill is not None
+    assert drill_verdict.told(drill) == (
+        "It was stopped and went on from its files, step 810 or later first (5 s)."
     )
 
 

@@ -367,6 +367,31 @@ def test_who_was_told_that_it_may_start_over_keeps_its_badge_when_it_does(
     assert drill_of(world, job).passed
 
 
+def test_who_went_on_from_its_files_after_it_was_to_start_over_is_not_tested_in_each_run(
+    world: World,
+) -> None:
+    """It has nothing saved, so it was followed by the steps that it tells."""
+    job = world.run(of_code())
+    for reached, again in ((810, 0), (2_000, 2_001)):
+        world.wait(10 * MINUTE)
+        tell(world, job, reached)
+        world.ask(Pause(workload_id=job))
+        ended = AttemptEnded(attempt_id=world.attempt_id(job), exit_code=143, files_kept=2)
+        world.step(ended)
+        world.ask(Resume(workload_id=job))
+        world.start(job)
+        world.wait(5 * SECOND)
+        tell(world, job, again)
+    assert drill_of(world, job).passed
+    world.ask(Cancel(workload_id=job))
+    world.end(job, 143)
+    following = world.submit(of_code("digits-2"))
+    known = Hibernation(cost_ms=1)
+    world.step(AttemptStarted(attempt_id=world.attempt_id(following), hibernation=known))
+    world.wait(2 * MINUTE)
+    assert not is_tested(world, following)
+
+
 def test_every_other_stop_shows_as_much_and_costs_nothing_more(world: World) -> None:
     world.ask(PutPools(pools=(a_pool(drills="off"),)))
     job = world.run(of_code())
