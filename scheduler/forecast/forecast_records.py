@@ -22,7 +22,7 @@ from gpucommons.scheduler.forecast.windows import (
     wait_class,
 )
 from gpucommons.scheduler.store.base import Epoch, Store
-from gpucommons.scheduler.store.estimates import Estimate
+from gpucommons.scheduler.store.estimates import NO_WINDOW, Estimate
 
 _MINUTE_MS = 60_000
 #: Ages of a wait at which its window is kept, beside the first one.
@@ -69,16 +69,21 @@ class EstimateLedger:
         told: Mapping[WorkloadId, Forecast],
         calibrations: Mapping[str, Calibration],
     ) -> list[Estimate]:
-        """Keep the first window of each wait, and one at each age."""
-        open_at: dict[WorkloadId, Millis] = {}
-        for one in self._all().values():
-            if one.started_ms is None and not one.left:
-                open_at[one.workload_id] = max(one.made_ms, open_at.get(one.workload_id, Millis(0)))
+        """Keep the first window of each wait, and one at each age; and that there was none."""
+        open_at = self._open(foreseen=True)
+        untold_at = self._open(foreseen=False)
         new = []
         for workload_id in lengths.waits:
             raw, thin = foreseen(lengths, workload_id)
             workload, said = cluster.workloads[workload_id], told[workload_id]
-            if raw is None or not _is_due(workload, open_at.get(workload_id), lengths.made_ms):
+            noted_ms = open_at.get(workload_id)
+            if raw is None:
+                # What had a range and has none now has had one: it is not told that it was not.
+                noted_ms = untold_at.get(workload_id) if noted_ms is None else noted_ms
+            if not _is_due(workload, noted_ms, lengths.made_ms):
+                continue
+            if raw is None:
+                new.append(_without_window(workload, lengths.made_ms))
                 continue
             name = wait_class(workload, thin=thin)
             new.append(
@@ -94,6 +99,14 @@ class EstimateLedger:
         self._all().update((_key(one), one) for one in new)
         return new
 
+    def _open(self, *, foreseen: bool) -> dict[WorkloadId, Millis]:
+        """When the newest one was kept of each wait that goes on."""
+        found: dict[WorkloadId, Millis] = {}
+        for one in self._all().values():
+            if one.started_ms is None and not one.left and one.foreseen is foreseen:
+                found[one.workload_id] = max(one.made_ms, found.get(one.workload_id, Millis(0)))
+        return found
+
     def calibrations(self, now_ms: Millis) -> dict[str, Calibration]:
         """What was learned, by class of wait. Forgets what no longer counts."""
         by_class: dict[str, list[Estimate]] = defaultdict(list)
@@ -104,6 +117,19 @@ class EstimateLedger:
                 if one.started_ms is not None or one.left:
                     del self._all()[_key(one)]
         return {name: calibrate(kept, now_ms) for name, kept in by_class.items()}
+
+
+def _without_window(workload: Workload, now_ms: Millis) -> Estimate:
+    """Counted apart: nothing is learned from it, and it pushes none out of which something is."""
+    return Estimate(
+        workload_id=workload.workload_id,
+        made_ms=now_ms,
+        wait_class=f"{wait_class(workload)} unforeseen",
+        raw=NO_WINDOW,
+        window=NO_WINDOW,
+        withheld=True,
+        foreseen=False,
+    )
 
 
 def _key(estimate: Estimate) -> Key:

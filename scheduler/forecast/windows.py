@@ -159,7 +159,7 @@ def said_to(length_ms: int) -> int:
 
 def calibrate(estimates: Iterable[Estimate], now_ms: Millis) -> Calibration:
     """Learn from estimates of one class, in any order."""
-    over = [one for one in estimates if not one.left and is_over(one, now_ms)]
+    over = [one for one in estimates if one.foreseen and not one.left and is_over(one, now_ms)]
     over = sorted(over, key=lambda one: (one.made_ms, one.workload_id))[-REMEMBERED:]
     counts = apart([(one.made_ms, one.made_ms + _length(one, now_ms)) for one in over])
     shown = [one for one in over if not one.withheld]
@@ -240,7 +240,9 @@ def in_time(estimate: Estimate, now_ms: Millis) -> bool:
 
 
 def is_over(estimate: Estimate, now_ms: Millis) -> bool:
-    """Its window has passed, so that early and late starts are known alike."""
+    """Its window has passed, so that early and late starts are known alike; without one, its wait has."""
+    if not estimate.foreseen:
+        return estimate.started_ms is not None
     until_ms = estimate.made_ms + max(estimate.raw.to_ms, estimate.window.to_ms)
     return until_ms + SLACK_MS < now_ms
 

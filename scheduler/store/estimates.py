@@ -16,6 +16,10 @@ class Window:
     to_ms: int
 
 
+#: Of a wait for which none was worked out.
+NO_WINDOW = Window(from_ms=0, median_ms=0, to_ms=0)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimate:
     """A window that was made, kept until the start is known, to learn from."""
@@ -30,6 +34,8 @@ class Estimate:
     window: Window
     #: People were told a wider range instead, or *unknown*.
     withheld: bool = False
+    #: False: no window was worked out (both are :data:`NO_WINDOW`), and people were told no range.
+    foreseen: bool = True
     #: When it got its devices.
     started_ms: Millis | None = None
     #: It left the line without a start: nothing to compare.

@@ -166,8 +166,9 @@ def _speed_drawn(run: JudgedRun) -> models.SpeedDrawn:
 def _notes(estimates: Sequence[Estimate], runs: Sequence[JudgedRun], now_ms: Millis) -> list[str]:
     simulated = sum(run.plan.simulated for run in runs)
     elsewhere = sum(not run.followed and not run.plan.simulated for run in runs)
-    left = [one for one in estimates if one.left]
-    open_yet = [one for one in estimates if not one.left and not is_over(one, now_ms)]
+    ranges = [one for one in estimates if one.foreseen]
+    left = [one for one in ranges if one.left]
+    open_yet = [one for one in ranges if not one.left and not is_over(one, now_ms)]
     started = sum(one.started_ms is not None for one in open_yet)
     found = (
         (

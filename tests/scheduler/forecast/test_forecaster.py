@@ -13,7 +13,7 @@ from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.resources import NodeState
-from gpucommons.scheduler.core.model.types import WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.errors import UnknownWorkload
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.forecast.estimating import Budget, estimate
@@ -22,8 +22,9 @@ from gpucommons.scheduler.forecast.forecast_records import EstimateLedger
 from gpucommons.scheduler.forecast.forecaster import FRESH_MS, REFRESH_S, STALE_MS, Forecaster
 from gpucommons.scheduler.forecast.past_runs import PastRuns
 from gpucommons.scheduler.forecast.runs import History
-from gpucommons.scheduler.forecast.windows import Calibration
+from gpucommons.scheduler.forecast.windows import Calibration, is_over
 from gpucommons.scheduler.service import idle, leases, why
+from gpucommons.scheduler.service.advice.calibration import calibration_view
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.store.base import WorkloadFilter
 from gpucommons.scheduler.store.estimates import Estimate
@@ -178,6 +179,45 @@ def test_the_first_window_of_a_wait_is_kept_and_compared(world: Foreseen) -> Non
     first: Estimate = world.store.estimates()[0]
     assert first.started_ms is not None
     assert first.started_ms - first.made_ms == 11 * MINUTE
+
+
+def test_a_wait_that_was_told_no_range_is_counted_once_it_has_started_and_teaches_nothing(
+    world: Foreseen,
+) -> None:
+    waits = held_and_waiting(world)
+    nodes = [replace(node, state=NodeState.LOST) for node in world.cluster.nodes.values()]
+    lost = replace(world.cluster, nodes={node.node_id: node for node in nodes})
+    lengths = played(estimate(lost, History(()), Budget(futures=3)))
+    one = WorkloadId(waits.id)
+    told = {one: told_of(lengths, one, Calibration())}
+    ledger = EstimateLedger(world.store)
+    (untold,) = ledger.note(lost, lengths, told, {})
+    assert ledger.note(lost, lengths, told, {}) == [], "once for each age of the wait"
+    assert (untold.foreseen, untold.withheld, untold.left) == (False, True, False)
+    assert not is_over(untold, Millis(1 << 50))
+
+    world.pass_time(10 * MINUTE)
+    world.pass_time(0)
+    (started,) = ledger.settle(world.cluster)
+    assert is_over(started, world.now_ms)
+    assert {found.compared for found in ledger.calibrations(world.now_ms).values()} == {0}
+    view = calibration_view([started], [], from_ms=Millis(0), now_ms=Millis(world.now_ms))
+    jobs_row = next(row for row in view.clocks if row.what == "Job starts")
+    assert (jobs_row.withheld, jobs_row.share.of, view.notes) == (1, 0, [])
+
+
+def test_a_range_that_comes_after_none_is_kept_as_the_first(world: Foreseen) -> None:
+    world.past()
+    waits = held_and_waiting(world)
+    one = WorkloadId(waits.id)
+    known = played(estimate(world.cluster, History(()), Budget(futures=3)))
+    none = replace(known, waits={one: (None,)}, thin={})
+    told = {one: told_of(none, one, Calibration())}
+    ledger = EstimateLedger(world.store)
+    assert [kept.foreseen for kept in ledger.note(world.cluster, none, told, {})] == [False]
+    told = {one: told_of(known, one, Calibration())}
+    assert [kept.foreseen for kept in ledger.note(world.cluster, known, told, {})] == [True]
+    assert ledger.note(world.cluster, none, told, {}) == []
 
 
 def test_a_long_wait_is_forecast_again_at_a_few_ages(world: Foreseen) -> None:
