@@ -96,9 +96,11 @@ def _again(asked: Asked) -> Call[models.JobView]:
         )
         raise BadRequest(message)
     loader = None
-    if "loader_workers" in numbers:
+    if numbers and "loader_workers" not in numbers:
+        raise BadRequest(models.LONE_PREFETCH)
+    if numbers:
         told = {name.removeprefix("loader_"): int(text) for name, text in numbers.items()}
-        loader = models.LoaderSettings.model_validate(told)
+        loader = models.LoaderOfAnotherRun.model_validate(told)
     return calls.again(asked.ref, key=asked.key, from_here=here == "true", loader=loader)
 
 

@@ -186,11 +186,11 @@ def again(
     *,
     key: str | None = None,
     from_here: bool = False,
-    loader: models.LoaderSettings | None = None,
+    loader: models.LoaderOfAnotherRun | None = None,
 ) -> Call[models.JobView]:
     """Submit the same request again, as a new job; from an ended one's last checkpoint, or anew."""
     path, query = _path("jobs", ref, "again"), {"from_here": "true"} if from_here else {}
-    query |= {f"loader_{name}": str(it) for name, it in loader or () if it is not None}
+    query |= {f"loader_{name}": str(it) for name, it in loader or ()}
     return Call(method="POST", path=path, query=query, answer=models.JobView, idempotency_key=key)
 
 

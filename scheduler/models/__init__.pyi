@@ -231,8 +231,10 @@ from gpucommons.scheduler.models.plans.judged import (
     WaitDrawn,
 )
 from gpucommons.scheduler.models.plans.loading import (
+    LONE_PREFETCH,
     DataAdvice,
     LoaderChoiceView,
+    LoaderOfAnotherRun,
     LoaderSettings,
     LoadingHintView,
 )
@@ -256,6 +258,7 @@ __all__ = [
     "CONFIGURATION_IN_FORCE",
     "CONFIGURATION_WAITS",
     "HUB_FIELDS",
+    "LONE_PREFETCH",
     "NOTEBOOK_OPTIONS",
     "RECONCILED",
     "REPORT_COLUMNS",
@@ -337,6 +340,7 @@ __all__ = [
     "LentRow",
     "LinkView",
     "LoaderChoiceView",
+    "LoaderOfAnotherRun",
     "LoaderSettings",
     "LoadingHintView",
     "LoadingReport",

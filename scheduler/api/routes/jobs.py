@@ -13,6 +13,7 @@ from gpucommons.scheduler.api.caller import AnyCaller, Caller, IdempotencyKey
 from gpucommons.scheduler.api.routes.routers import a_router
 from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.curves.points import Source
+from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.files.snapshots import Receiving
 from gpucommons.scheduler.models.plans.loading import MOST_LOADERS
 from gpucommons.scheduler.service import advice, authorization, data_loading, job_quote, why
@@ -119,16 +120,18 @@ async def again(  # noqa: PLR0913 - one wish, in parts
     *,
     from_here: bool = False,
     loader_workers: Annotated[int | None, Query(ge=0, le=MOST_LOADERS)] = None,
-    loader_prefetch: Annotated[int, Query(ge=1, le=MOST_LOADERS)] = 2,
+    loader_prefetch: Annotated[int | None, Query(ge=1, le=MOST_LOADERS)] = None,
 ) -> models.JobView:
     """Submit the same request again, as a new job; from where an ended job of one's own stood, or anew.
 
     ``loader_workers`` and ``loader_prefetch`` set its torch data loaders, as ``POST …/data`` does for the
-    next attempt of a job that is not over.
+    next attempt of a job that is not over: the first alone, or both.
     """
     loader = None
     if loader_workers is not None:
-        loader = models.LoaderSettings(workers=loader_workers, prefetch=loader_prefetch)
+        loader = models.LoaderOfAnotherRun(workers=loader_workers, prefetch=loader_prefetch or 2)
+    elif loader_prefetch is not None:
+        raise BadRequest(models.LONE_PREFETCH)
     return await caller.run(run_again.again, ref, key=key, from_here=from_here, loader=loader)
 
 

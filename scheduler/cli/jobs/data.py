@@ -86,14 +86,14 @@ def add_loader(command: argparse.ArgumentParser) -> None:
     )
 
 
-def chosen_loader(arguments: argparse.Namespace) -> models.LoaderSettings | None:
+def chosen_loader(arguments: argparse.Namespace) -> models.LoaderOfAnotherRun | None:
     """None = as was chosen for the job that is run again."""
     workers, prefetch = arguments.loader_workers, arguments.loader_prefetch
     if workers is None and prefetch is not None:
         raise BadRequest("--loader-prefetch N goes with --loader-workers N.")
-    return (
-        None if workers is None else models.LoaderSettings(workers=workers, prefetch=prefetch or 2)
-    )
+    if workers is None:
+        return None
+    return models.LoaderOfAnotherRun(workers=workers, prefetch=prefetch or 2)
 
 
 def _number(text: str) -> int:

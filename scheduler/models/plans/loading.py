@@ -10,6 +10,7 @@ from gpucommons.scheduler.models.fields import Model, View
 
 #: Also of what was measured: nothing is advised that cannot be chosen.
 MOST_LOADERS = 1024
+LONE_PREFETCH = "loader_prefetch goes with loader_workers: how many processes load that far ahead."
 
 
 class LoaderSettings(Model):
@@ -19,6 +20,12 @@ class LoaderSettings(Model):
     workers: int | None = Field(default=None, strict=True, ge=0, le=MOST_LOADERS)
     #: Batches that each of them has ready.
     prefetch: int = Field(default=2, strict=True, ge=1, le=MOST_LOADERS)
+
+
+class LoaderOfAnotherRun(LoaderSettings):
+    """How torch's loaders of another run are set; where nothing is, they are as those of the run before."""
+
+    workers: int = Field(strict=True, ge=0, le=MOST_LOADERS)
 
 
 class LoaderChoiceView(View):

@@ -38,7 +38,7 @@ def again(  # noqa: PLR0913 - one wish, in parts
     *,
     key: str | None,
     from_here: bool = False,
-    loader: models.LoaderSettings | None = None,
+    loader: models.LoaderOfAnotherRun | None = None,
 ) -> models.JobView:
     """Submit the same request again, as a new job of the caller; from its last checkpoint, or anew.
 
@@ -68,10 +68,8 @@ def again(  # noqa: PLR0913 - one wish, in parts
 
 
 def _chosen(
-    service: Service, principal: Principal, loader: models.LoaderSettings
-) -> LoaderChoice | None:
-    if loader.workers is None:
-        return None
+    service: Service, principal: Principal, loader: models.LoaderOfAnotherRun
+) -> LoaderChoice:
     return LoaderChoice(
         workers=loader.workers,
         prefetch=loader.prefetch,

@@ -122,10 +122,13 @@ async def test_a_job_goes_on_from_where_it_stood_only_where_that_is_said(
     await served.http.post(f"{path}?from_here=true&{stamp}", json={})
     refused = [
         (await served.http.post(f"{path}?{query}", json={})).status_code
-        for query in ("from_here=yes", "user=bob", "loader_workers=-1", "loader_prefetch=0")
+        for query in (
+            *("from_here=yes", "user=bob", "loader_workers=-1", "loader_prefetch=0"),
+            "loader_prefetch=4",
+        )
     ]
     queries = [r.url.query for r in api.requests if r.url.path.endswith("/again")]
-    assert (queries, refused) == ([b"from_here=true"], [422] * 4)
+    assert (queries, refused) == ([b"from_here=true"], [422] * 5)
 
 
 async def test_a_job_is_run_again_with_a_loader_that_is_set_otherwise(

@@ -283,3 +283,9 @@ async def test_a_key_may_not_be_anything(http: httpx.AsyncClient) -> None:
         response = await http.post("/v1/jobs", json=a_job(), headers=headers)
         assert response.status_code == 422
         assert "Idempotency-Key" in sentence(response)
+
+
+async def test_how_far_is_loaded_ahead_goes_with_how_many_load(http: httpx.AsyncClient) -> None:
+    for loader, status in (("loader_prefetch=4", 422), ("loader_workers=3&loader_prefetch=4", 404)):
+        response = await http.post(f"/v1/jobs/digits-1/again?{loader}", headers=ANN)
+        assert (response.status_code, sentence(response) != "") == (status, True)
