@@ -82,7 +82,7 @@ class Listing:
     @property
     def size_bytes(self) -> int:
         """Sum over all files."""
-        return sum(file.size_bytes for file in self.files)
+        return _sum(self.files)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,8 +147,8 @@ def pack(
     TooLarge
         When the files are too many or too large; the largest are named, and how to leave them out.
     """
-    listing, added = preview(root), extra or {}
-    _refuse_over(root, listing, max_bytes)
+    added = extra or {}
+    excluded, _ = _to_take(root, added, max_bytes)
     contents, size_bytes = dict(added), sum(map(len, added.values()))
     found: dict[str, PackedFile] = {}
     executable = {name for name, content in added.items() if content.startswith(b"#!")}
@@ -178,7 +178,7 @@ def pack(
         sha256=hashlib.sha256(content).hexdigest(),
         listed_sha256=_hash_of_listing(_with_added(found, added), added),
         files=files,
-        excluded=listing.excluded,
+        excluded=excluded,
     )
 
 
@@ -194,13 +194,24 @@ def list_only(
     BadRequest, TooLarge
         See :func:`pack`.
     """
-    listing, added = preview(root), extra or {}
-    _refuse_over(root, listing, max_bytes)
-    files = _with_added({file.path: file for file in listing.files}, added)
+    added = extra or {}
+    excluded, files = _to_take(root, added, max_bytes)
     sha256 = _hash_of_listing(files, added)
-    return Packed(
-        content=b"", sha256=sha256, listed_sha256=sha256, files=files, excluded=listing.excluded
-    )
+    return Packed(content=b"", sha256=sha256, listed_sha256=sha256, files=files, excluded=excluded)
+
+
+def _to_take(
+    root: Path, added: Mapping[str, bytes], max_bytes: int
+) -> tuple[tuple[ExcludedFile, ...], tuple[PackedFile, ...]]:
+    """What stays behind, and all that is taken: what is added counts, what it stands for does not."""
+    listing = preview(root)
+    files = _files_of(listing, added)
+    _refuse_over(root, files, max_bytes)
+    return listing.excluded, files
+
+
+def _files_of(listing: Listing, added: Mapping[str, bytes]) -> tuple[PackedFile, ...]:
+    return _with_added({file.path: file for file in listing.files}, added)
 
 
 def _listed(path: str, status: os.stat_result) -> PackedFile:
@@ -238,17 +249,19 @@ def packed_once(packing: Packing = pack, *, most_bytes: int | None = None) -> Pa
         key = (root, tuple(sorted(extra.items())))
         if key not in known:
             if most_bytes is not None and known:
-                _refuse_together(root, known.values(), most_bytes)
+                _refuse_together(root, extra, known.values(), most_bytes)
             known[key] = packing(root, max_bytes=max_bytes, extra=extra)
         return known[key]
 
     return once
 
 
-def _refuse_together(root: Path, before: Iterable[Packed], most_bytes: int) -> None:
+def _refuse_together(
+    root: Path, added: Mapping[str, bytes], before: Iterable[Packed], most_bytes: int
+) -> None:
     """Refuse one more folder before it is read."""
-    size_bytes = sum(file.size_bytes for packed in before for file in packed.files)
-    size_bytes += preview(root).size_bytes
+    size_bytes = _sum(_files_of(preview(root), added))
+    size_bytes += sum(_sum(packed.files) for packed in before)
     if size_bytes > most_bytes:
         message = (
             f"With {root} the folders that go along are {size_bytes / _MIB:.1f} MiB, together at most"
@@ -257,14 +270,18 @@ def _refuse_together(root: Path, before: Iterable[Packed], most_bytes: int) -> N
         raise TooLarge(message)
 
 
-def _refuse_over(root: Path, listing: Listing, max_bytes: int) -> None:
-    if listing.size_bytes <= max_bytes:
+def _refuse_over(root: Path, files: tuple[PackedFile, ...], max_bytes: int) -> None:
+    if _sum(files) <= max_bytes:
         return
     message = (
-        f"The files are {listing.size_bytes / _MIB:.1f} MiB, a snapshot holds at most"
-        f" {max_bytes / _MIB:g} MiB. The largest: {largest(listing.files)}. {way_out(root)}"
+        f"The files are {_sum(files) / _MIB:.1f} MiB, a snapshot holds at most"
+        f" {max_bytes / _MIB:g} MiB. The largest: {largest(files)}. {way_out(root)}"
     )
     raise TooLarge(message)
+
+
+def _sum(files: Iterable[PackedFile]) -> int:
+    return sum(file.size_bytes for file in files)
 
 
 # --- reading a folder without following anything ---------------------------------------------

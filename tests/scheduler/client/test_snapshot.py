@@ -223,6 +223,17 @@ def test_extra_files_join_and_win(tmp_path: Path) -> None:
     assert b"other" in packed.content
 
 
+@pytest.mark.parametrize("packing", [snapshot.pack, snapshot.list_only])
+def test_what_is_added_counts_and_what_it_stands_for_does_not(
+    tmp_path: Path, packing: snapshot.Packing
+) -> None:
+    (tmp_path / "lock.txt").write_bytes(b"x" * 3000)
+    (tmp_path / "train.py").write_bytes(b"x" * 1000)
+    assert len(packing(tmp_path, max_bytes=2000, extra={"lock.txt": b"y" * 1000}).files) == 2
+    with pytest.raises(TooLarge, match=r"The files are .* The largest: lock\.txt"):
+        packing(tmp_path, max_bytes=2000, extra={"lock.txt": b"y" * 1001})
+
+
 def test_folders_are_counted_together_before_one_more_is_read(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         (tmp_path / name).mkdir()
