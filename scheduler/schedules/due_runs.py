@@ -120,10 +120,10 @@ def _kept_out(
 def record(
     standing: Standing, outcome: Outcome, due: Start, now_ms: Millis, text: str = ""
 ) -> Standing:
-    """What became of one time."""
+    """What became of one time; the text is a clause, which pages end."""
     return _with(
         standing,
-        replace(_run_of(standing, due, now_ms), outcome=outcome, text=text),
+        replace(_run_of(standing, due, now_ms), outcome=outcome, text=text.rstrip(".")),
         seen_ms=due.due_ms,
         of=due.of,
     )

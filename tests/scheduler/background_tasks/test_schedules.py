@@ -175,7 +175,7 @@ def test_a_refusal_is_on_record_and_keeps_no_other_schedule_from_its_time(
     running(world).step()
     view = schedules.schedule(world.service, ann, "ann", "nightly")
     assert [(run.outcome, run.text) for run in view.runs] == [
-        ("refused", "ann has 100 waiting jobs.")
+        ("refused", "ann has 100 waiting jobs")
     ]
     assert runs(world, "other") == [("started", "other-1")]
 
@@ -489,7 +489,7 @@ def test_an_owner_whom_the_hub_knows_no_more_runs_nothing(
     monkeypatch.setattr(world.directory, "knows", lambda _user: False)
     running(world).step()
     (refused,) = world.store.schedules.all()[0].standing.runs
-    assert refused.text == "JupyterHub knows no user ann any more: nothing of theirs is started."
+    assert refused.text == "JupyterHub knows no user ann any more: nothing of theirs is started"
 
 
 def test_an_owner_who_left_the_team_has_runs_refused(world: ServiceWorld) -> None:
