@@ -8,15 +8,23 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, PoolName
 from gpucommons.scheduler.core.whatif.scale_up import ScaleUp, arrived_nodes, plan_scale_up
-from gpucommons.scheduler.forecast.estimating import UpcomingNode
+from gpucommons.scheduler.forecast.estimating import AskedNode, UpcomingNode
 
 #: As many times as long as it took, what was worked out holds.
 _REST = 9
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Look:
+    found: ScaleUp = field(default_factory=ScaleUp)
+    #: By pool, the oldest first.
+    asked: Mapping[PoolName, tuple[AskedNode, ...]] = field(default_factory=dict)
 
 
 class PeriodicScaleUp:
@@ -31,71 +39,73 @@ class PeriodicScaleUp:
         self._cluster = cluster
         self._now_ms = now_ms
         self._now_s = now_s
-        #: None before the first look.
-        self._found: ScaleUp | None = None
-        #: Since when each of them was asked for, by pool, the oldest first.
-        self._asked: Mapping[PoolName, tuple[Millis, ...]] = {}
+        #: None before the first look; replaced whole, as it is read by other threads.
+        self._look: _Look | None = None
         self._rests_until_s = now_s()
 
     def step(self) -> None:
         """Work out what waiting work needs, never for more than a tenth of the time."""
         cluster, began_s = self._cluster(), self._now_s()
         if not any(pool.growth is not None for pool in cluster.pools.values()):
-            self._found, self._asked = ScaleUp(), {}
+            self._look = _Look()
             return
         if began_s < self._rests_until_s:
             return
-        self._found = plan_scale_up(cluster, self._now_ms())
+        self._look = self._after(self._look, plan_scale_up(cluster, self._now_ms()))
         self._rests_until_s = self._now_s() + _REST * (self._now_s() - began_s)
-        self._note(self._found)
 
-    def _note(self, found: ScaleUp) -> None:
+    def _after(self, before: _Look | None, found: ScaleUp) -> _Look:
         """Those that came were asked for first."""
-        now_ms = self._now_ms()
-        self._asked = {
+        new = AskedNode(since_ms=self._now_ms(), or_earlier=before is None)
+        asked = {
             pool: (
-                *before[max(0, len(before) - len(nodes)) :],
-                *[now_ms] * (len(nodes) - len(before)),
+                *known[max(0, len(known) - len(nodes)) :],
+                *[new] * (len(nodes) - len(known)),
             )
             for pool, nodes in found.nodes.items()
-            for before in (self._asked.get(pool, ()),)
+            for known in ((() if before is None else before.asked.get(pool, ())),)
         }
+        return _Look(found=found, asked=asked)
 
     def missing(self) -> Mapping[PoolName, int] | None:
         """How many nodes of each pool are to be brought; those that have come since are not.
 
         None while nobody has looked yet: what was asked for before a restart may still be needed.
         """
-        found, cluster = self._found, self._cluster()
-        if found is None:
-            return None
+        look = self._look
+        return None if look is None else self._missing(look.found)
+
+    def _missing(self, found: ScaleUp) -> Mapping[PoolName, int]:
+        cluster = self._cluster()
         arrived = Counter(cluster.nodes[name].pool for name in arrived_nodes(cluster) - found.known)
         left = {pool: len(asked) - arrived[pool] for pool, asked in found.nodes.items()}
         return {pool: count for pool, count in left.items() if count > 0}
 
-    def asked(self) -> Mapping[PoolName, tuple[Millis, ...]] | None:
+    def asked(self) -> Mapping[PoolName, tuple[AskedNode, ...]] | None:
         """Since when each of these is asked for, the oldest first. None while nobody has looked yet."""
-        missing, asked = self.missing(), self._asked
-        if missing is None:
+        look = self._look
+        if look is None:
             return None
-        return {pool: asked.get(pool, ())[-count:] for pool, count in missing.items()}
+        missing = self._missing(look.found)
+        return {pool: look.asked.get(pool, ())[-count:] for pool, count in missing.items()}
 
     def upcoming(self) -> Sequence[UpcomingNode]:
         """The same nodes, each with the time at which it is likely to take work.
 
         One that is overdue is reckoned with as if it were asked for now: a cloud may have none left.
         """
-        found, missing = self._found, self.missing()
-        if found is None or missing is None:
+        look = self._look
+        if look is None:
             return ()
-        pools, asked, nodes = self._cluster().pools, self._asked, found.nodes
+        missing = self._missing(look.found)
+        pools, asked, nodes = self._cluster().pools, look.asked, look.found.nodes
         now_ms = self._now_ms()
         return tuple(
-            UpcomingNode(node=node, at_ms=_likely_ms(since_ms, _boot_ms(pools.get(pool)), now_ms))
-            for pool, count in missing.items()
-            for node, since_ms in zip(
-                nodes.get(pool, ())[:count], asked.get(pool, ()), strict=False
+            UpcomingNode(
+                node=node, at_ms=_likely_ms(one.since_ms, _boot_ms(pools.get(pool)), now_ms)
             )
+            for pool, count in missing.items()
+            for node, one in zip(nodes.get(pool, ())[:count], asked.get(pool, ()), strict=False)
         )
 
 

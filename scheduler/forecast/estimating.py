@@ -44,6 +44,15 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class AskedNode:
+    """A node that an autoscaler was asked for and that takes no work yet."""
+
+    since_ms: Millis
+    #: It was missing when whoever leads now looked first: it may have been asked for before that.
+    or_earlier: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class UpcomingNode:
     """A node that an autoscaler was asked for, and when it is likely to take work."""
 

@@ -40,6 +40,7 @@ from gpucommons.scheduler.errors import (
 )
 from gpucommons.scheduler.file_storage.job_files import JobFiles
 from gpucommons.scheduler.files.snapshots import SnapshotPlace
+from gpucommons.scheduler.forecast.estimating import AskedNode
 from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.forecast.windows import Unknown
 from gpucommons.scheduler.idempotency import fingerprint
@@ -226,7 +227,7 @@ class Service:
     #: Why a pool makes no slices of a size; None where it does.
     why_not: Callable[[PoolName, int], str | None] = lambda _pool, _milli_gpu: None
     #: Since when nodes of pools are asked for; None while nobody has looked yet.
-    nodes_asked: Callable[[], Mapping[PoolName, Sequence[Millis]] | None] = dict
+    nodes_asked: Callable[[], Mapping[PoolName, Sequence[AskedNode]] | None] = dict
     #: Why no node of a pool can be asked for.
     nodes_refused: Callable[[], Mapping[PoolName, str]] = dict
     #: Why a user's job cannot have a secret; None where it can, or nobody here knows.

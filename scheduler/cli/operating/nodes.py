@@ -15,6 +15,8 @@ from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.text.state_words import held_words, node_words
 
 _DAY_S = 86_400
+#: Another scheduler led before, and may have asked.
+_OR_EARLIER = " or earlier"
 
 
 def add_commands(
@@ -59,9 +61,25 @@ def growth_text(answer: models.GrowthList) -> str:
     """Which nodes autoscalers are asked for, and below the table what they say."""
     if not answer.pools:
         return "No pool gets nodes by demand: none has `growth` in its configuration."
-    header = ("POOL", "NODES", "AT MOST", "STARTING", "ASKED FOR", "FIRST SINCE", "LIKELY AT")
+    header = (
+        "POOL",
+        "NODES",
+        "CORDONED",
+        "AT MOST",
+        "STARTING",
+        "ASKED FOR",
+        "FIRST SINCE",
+        "LIKELY AT",
+    )
     rows = (
-        (one.pool, one.nodes, one.max_nodes, len(one.booting), *_asked(one, answer.now_ms))
+        (
+            one.pool,
+            one.nodes,
+            one.cordoned,
+            one.max_nodes,
+            len(one.booting),
+            *_asked(one, answer.now_ms),
+        )
         for one in answer.pools
     )
     said = [
@@ -77,7 +95,8 @@ def _asked(pool: models.GrowthView, now_ms: int) -> tuple[str, str, str]:
         return ("0", "", "")
     first = pool.asked[0]
     due = clock(first.due_ms) + (" (late)" if first.due_ms <= now_ms else "")
-    return (str(len(pool.asked)), clock(first.since_ms), "refused" if pool.refused else due)
+    since = clock(first.since_ms) + (_OR_EARLIER if first.or_earlier else "")
+    return (str(len(pool.asked)), since, "refused" if pool.refused else due)
 
 
 def _of_node(arguments: argparse.Namespace) -> Call[models.NodeView]:

@@ -175,6 +175,8 @@ class AskedNodeView(View):
     """A node that an autoscaler was asked for and that takes no work yet."""
 
     since_ms: int
+    #: It was missing when the scheduler that leads now looked first, and may have been asked for before.
+    or_earlier: bool = False
     #: When it is likely to take work; past that it is late.
     due_ms: int
 
@@ -186,6 +188,8 @@ class GrowthView(View):
     max_nodes: int
     #: Those that are there and take work, or would.
     nodes: int
+    #: Those that are there and take nothing new; they count among the most that there may be.
+    cordoned: int = 0
     #: Names of those that are there and offer no GPUs yet.
     booting: list[str] = []
     #: That waiting work needs, the oldest first; None = nobody has looked since the scheduler started.

@@ -11,9 +11,9 @@ from gpucommons.scheduler.background_tasks import scale_up
 from gpucommons.scheduler.background_tasks.scale_up import PeriodicScaleUp
 from gpucommons.scheduler.core.model.resources import Growth
 from gpucommons.scheduler.core.model.state import NodesObserved
-from gpucommons.scheduler.core.model.types import PoolName
+from gpucommons.scheduler.core.model.types import Millis, PoolName
 from gpucommons.scheduler.core.whatif.scale_up import ScaleUp
-from gpucommons.scheduler.forecast.estimating import Budget, estimate
+from gpucommons.scheduler.forecast.estimating import AskedNode, Budget, estimate
 from gpucommons.scheduler.forecast.runs import History
 
 CLOUD = PoolName("cloud")
@@ -115,11 +115,13 @@ def test_it_is_known_since_when_those_that_are_missing_are_asked_for() -> None:
     clock.world.wait(60_000)
     clock.world.submit(a_job("b", 4000, pools=(CLOUD,)))
     clock.scale_ups.step()
-    assert clock.scale_ups.asked() == {CLOUD: (first_ms, first_ms + 60_000)}
+    first = AskedNode(since_ms=first_ms, or_earlier=True)
+    second = AskedNode(since_ms=Millis(first_ms + 60_000))
+    assert clock.scale_ups.asked() == {CLOUD: (first, second)}
     clock.come("c1")
-    assert clock.scale_ups.asked() == {CLOUD: (first_ms + 60_000,)}, "before that is worked out"
+    assert clock.scale_ups.asked() == {CLOUD: (second,)}, "before that is worked out"
     clock.scale_ups.step()
-    assert clock.scale_ups.asked() == {CLOUD: (first_ms + 60_000,)}, "and after"
+    assert clock.scale_ups.asked() == {CLOUD: (second,)}, "and after"
     clock.come("c1", "c2")
     assert clock.scale_ups.asked() == {}
 

@@ -9,6 +9,7 @@ from builders import World, a_node, a_pool, a_team
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.resources import Growth, NodeState
 from gpucommons.scheduler.core.model.types import Millis, PoolName
+from gpucommons.scheduler.forecast.estimating import AskedNode
 from gpucommons.scheduler.service.administration.growth import growth_views
 
 CLOUD = PoolName("cloud")
@@ -24,14 +25,23 @@ def test_nodes_that_are_there_start_or_are_asked_for_are_told_apart() -> None:
         teams=[a_team(pool="cloud")], pools=[a_pool("here"), POOL],
     )  # fmt: skip
     cluster = replace(world.cluster, nodes={**world.cluster.nodes, lost.node_id: lost})
-    [view] = growth_views(cluster, {CLOUD: (Millis(1_000), Millis(2_000))}, {})
+    asked = (AskedNode(since_ms=Millis(1_000), or_earlier=True), AskedNode(since_ms=Millis(2_000)))
+    [view] = growth_views(cluster, {CLOUD: asked}, {})
 
     assert (view.pool, view.max_nodes, view.nodes, view.booting) == ("cloud", 4, 1, ["c2"])
     assert view.asked == [
-        models.AskedNodeView(since_ms=1_000, due_ms=241_000),
+        models.AskedNodeView(since_ms=1_000, or_earlier=True, due_ms=241_000),
         models.AskedNodeView(since_ms=2_000, due_ms=242_000),
     ]
     assert (view.said, view.refused) == ("", "")
+
+
+def test_a_cordoned_node_is_there_and_takes_no_work() -> None:
+    closed = replace(a_node("c2", pool="cloud"), state=NodeState.CORDONED)
+    world = World(a_node("c1", pool="cloud"), teams=[a_team(pool="cloud")], pools=[POOL])
+    cluster = replace(world.cluster, nodes={**world.cluster.nodes, closed.node_id: closed})
+    [view] = growth_views(cluster, {}, {})
+    assert (view.nodes, view.cordoned, view.max_nodes) == (1, 1, 4)
 
 
 def test_what_an_autoscaler_says_and_what_is_refused_stand_with_their_pool() -> None:
