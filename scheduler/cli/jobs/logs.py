@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.present import printable, show
+from gpucommons.scheduler.cli.present import printable, say, show
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.models.jobs.attempts import newest_life
 from gpucommons.scheduler.models.text.state_words import state_words
@@ -38,6 +38,7 @@ def logs(arguments: argparse.Namespace) -> int:
         if arguments.attempt is None:
             attempts = scheduler.send(calls.job(arguments.job)).attempts
             numbers = newest_life(attempts) or numbers
+            _say_which(numbers, len(attempts))
         found = [
             (one, log_so_far(scheduler, arguments.job, rank=arguments.rank, attempt=one))
             for one in numbers
@@ -50,6 +51,15 @@ def logs(arguments: argparse.Namespace) -> int:
             _say_attempt(one)
         _print(lines)
     return 0
+
+
+def _say_which(numbers: Sequence[int | None], of: int) -> None:
+    """What came before is asked for by number: an end without its beginning looks like a whole log."""
+    first, last = numbers[0], numbers[-1]
+    if first is None or first == 1:
+        return
+    which = f"attempt {first}" if first == last else f"attempts {first} to {last}"
+    say(f"{which} of {of}; --attempt {first - 1} shows the one before")
 
 
 def _say_attempt(number: int | None) -> None:

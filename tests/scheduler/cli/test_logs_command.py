@@ -56,8 +56,11 @@ def test_a_finished_job_is_printed_through_all_its_attempts(
 
 
 def test_without_follow_it_is_one_attempts_log(cli: Cli, two_attempts: models.JobView) -> None:
-    assert cli("logs", two_attempts.name).out == "second\n"
-    assert cli("logs", two_attempts.name, "--attempt", "1").out == "first 1\nfirst 2\n"
+    newest = cli("logs", two_attempts.name)
+    assert newest.out == "second\n"
+    assert newest.err == "attempt 2 of 2; --attempt 1 shows the one before\n"
+    first = cli("logs", two_attempts.name, "--attempt", "1")
+    assert (first.out, first.err) == ("first 1\nfirst 2\n", "")
     assert cli("logs", two_attempts.name, "--output", "json").json == ["second"]
     missing = cli("logs", two_attempts.name, "--attempt", "9")
     assert (missing.code, "has 2 attempts" in missing.err) == (4, True)
