@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core.capacity.capacity_arrays import is_as_much_free
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import policies, solver
 from gpucommons.scheduler.core.eviction.victim_order import cost
 from gpucommons.scheduler.core.model import eviction_cause
-from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, placed_milli_gpu
 from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.holds import Load, mask_of
 from gpucommons.scheduler.core.model.lifecycle import is_lease
@@ -71,6 +72,12 @@ def admit_or_reclaim(cycle: CycleState, workload: Workload) -> None:
         cause = eviction_cause.of_notebooks(workload.spec.team)
         place = _placed(option, workload.spec.roles[0])
         nominate(cycle, workload, EvictionPlan((place,), HoldClass.FIXED, taken, cause))
+
+
+def is_free_elsewhere(cycle: CycleState, workload: Workload) -> bool:
+    """As much as it asks for is free in its pool, whoever may have it."""
+    pool, size = workload.spec.pools[0], milli_gpu(must_have(workload.spec))
+    return is_as_much_free(cycle.capacity, pool, size, min(WHOLE_MILLI_GPU, size))
 
 
 def free_place(cycle: CycleState, workload: Workload) -> WorkerPlacement | None:

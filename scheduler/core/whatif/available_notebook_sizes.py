@@ -165,11 +165,15 @@ def _lent(cycle: CycleState, ask: Workload, pool: PoolName) -> _Found:
             code="lent-for-now",
             text="lent to training; too many turns of yours were in vain to win it back: wait until it is free",
         )
-    seconds = win_back_s(cycle.pools[pool])
+    seconds, team = win_back_s(cycle.pools[pool]), ask.spec.team
+    text = f"yours, back in {seconds} s: lent to training, which makes room"
+    is_free = notebooks.is_free_elsewhere(cycle, ask)
     return _Found(
         availability=Availability.WAIT,
-        code="lent",
-        text=f"yours, back in {seconds} s: lent to training, which makes room",
-        values={"seconds": seconds},
+        code="lent-others-free" if is_free else "lent",
+        text=f"{text}; what is free now is not among the notebook GPUs of {team}"
+        if is_free
+        else text,
+        values={"seconds": seconds, "team": team} if is_free else {"seconds": seconds},
         lent=True,
     )

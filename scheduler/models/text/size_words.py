@@ -20,6 +20,10 @@ SENTENCES = {
         "lent to training; too many turns of yours were in vain to win it back: wait until it is free"
     ),
     "lent": gettext_noop("yours, back in %(seconds)s s: lent to training, which makes room"),
+    "lent-others-free": gettext_noop(
+        "yours, back in %(seconds)s s: lent to training, which makes room; what is free now is not among"
+        " the notebook GPUs of %(team)s"
+    ),
 }
 
 

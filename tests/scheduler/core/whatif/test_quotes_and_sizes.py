@@ -189,6 +189,18 @@ def test_lent_blocks_are_won_back_by_waiting() -> None:
     assert [one.lent for one in found] == [True, True, True]
 
 
+def test_what_is_free_and_not_the_teams_is_said_to_be_so() -> None:
+    """Half of another team's block is free beside a notebook of theirs, and ours is lent whole."""
+    teams = [a_team(fixed_milli_gpu=1000), a_team("nlp", fixed_milli_gpu=1000)]
+    world = World(a_node(gpus=2), teams=teams)
+    world.submit(a_notebook("cyd", 500, team="nlp"), redeem=True)
+    world.run(a_job("b", 1000, team="nlp"))
+    lent = "yours, back in 60 s: lent to training, which makes room"
+    beside = "what is free now is not among the notebook GPUs of vision"
+    assert sizes(world)[500] == ("wait", f"{lent}; {beside}")
+    assert sizes(world)[1000] == ("wait", lent), "no whole one is free"
+
+
 def test_the_users_own_grant_is_free_for_that_user() -> None:
     world = World(a_node(gpus=1), teams=[a_team(fixed_milli_gpu=1000)])
     world.submit(a_notebook("ann", 1000))
