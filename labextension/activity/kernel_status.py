@@ -24,10 +24,12 @@ _ONLY_LOOKS = (
     "delete_subshell_reply",
     "list_subshell_request",
     "list_subshell_reply",
-    "iopub_welcome",
     "usage_request",
     "usage_reply",
 )
+#: A kernel's greeting to who subscribes, as a page that is opened does. It has no parent, and Jupyter Server
+#: takes what has none for work, whatever its kind.
+_GREETING = "iopub_welcome"
 
 
 def tell_work_from_looks(kernels: Any) -> None:
@@ -61,14 +63,14 @@ class _Told:
         stream.on_recv(self._hear)
 
     def _hear(self, parts: list[bytes]) -> None:
-        if not self._leaves_it_at_work(parts):
-            self._record(parts)
-
-    def _leaves_it_at_work(self, parts: list[bytes]) -> bool:
-        """Whether this is an end beside which something goes on."""
         header, parent, _, content = parts[parts.index(DELIM) + 2 :][:4]
-        if json.loads(header)["msg_type"] != "status":
-            return False
+        kind = json.loads(header)["msg_type"]
+        if kind == _GREETING or (kind == "status" and self._leaves_it_at_work(parent, content)):
+            return
+        self._record(parts)
+
+    def _leaves_it_at_work(self, parent: bytes, content: bytes) -> bool:
+        """Whether this is an end beside which something goes on."""
         asked = json.loads(parent)
         if not self._tracks(asked.get("msg_type", "")):
             return False

@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from gpucommons.scheduler.core.explain.blockers import still_blocks
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
@@ -137,7 +138,19 @@ class Forecaster:
         found = self._forecasts.get(workload.workload_id)
         stale_ms = max(STALE_MS, self._slowest_ms)
         stale = found is None or self._now_ms() - found.made_ms > stale_ms
-        return None if found is None or stale else in_view_of(found, workload.reason)
+        if found is None or stale:
+            return None
+        return in_view_of(self._with_ways_of_now(found, workload), workload.reason)
+
+    def _with_ways_of_now(self, found: Forecast, workload: Workload) -> Forecast:
+        """A notebook that was idle when ways were tried may be used again: nobody is to ask for it."""
+        cluster = self._loop.cluster
+        ways = tuple(
+            one
+            for one in found.ways
+            if one.blocker is None or still_blocks(cluster, workload, one.blocker)
+        )
+        return found if len(ways) == len(found.ways) else replace(found, ways=ways)
 
     def ways(self, workload: Workload) -> tuple[Counterfactual, ...] | None:
         """What would start it now; None where that was not worked out lately: it is, next.

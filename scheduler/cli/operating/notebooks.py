@@ -60,7 +60,7 @@ def idle(arguments: argparse.Namespace) -> int:
         answer = scheduler.send(calls.activities())
 
     def since(view: models.ActivityView) -> int:
-        known = view.lease.idle.idle_since_ms if view.lease.idle else None
+        known = view.idle_since_ms()
         return known if known is not None else answer.now_ms
 
     rows = (
@@ -69,7 +69,7 @@ def idle(arguments: argparse.Namespace) -> int:
             view.lease.user,
             view.lease.team,
             format_milli_gpu(view.lease.milli_gpu),
-            f"{(answer.now_ms - since(view)) // _MINUTE_MS} min",
+            _idle_for(view, answer.now_ms),
             "busy" if any(kernel.busy for kernel in view.kernels) else "",
             _on_idle(view.lease.idle),
             clock(view.reported_ms) or "no report",
@@ -79,6 +79,14 @@ def idle(arguments: argparse.Namespace) -> int:
     header = ("LEASE", "USER", "TEAM", "GPU", "IDLE", "BUSY", "WHEN IDLE", "LAST REPORT")
     show(answer, table(header, rows), output=arguments.output)
     return 0
+
+
+def _idle_for(view: models.ActivityView, now_ms: int) -> str:
+    """A length only where it is known to be idle: no report is no use, and none is not 0 minutes."""
+    since_ms = view.idle_since_ms()
+    if since_ms is None:
+        return "not known" if view.reported_ms is None else "in use"
+    return f"{(now_ms - since_ms) // _MINUTE_MS} min"
 
 
 def _on_idle(idle: models.IdleView | None) -> str:

@@ -63,6 +63,12 @@ def blockers(
             return
 
 
+def still_blocks(cluster: Cluster, waiting: Workload, known: Blocker) -> bool:
+    """Whether what was found a while ago can still be given back as it was said: it is idle, or waits yet."""
+    holder = cluster.workloads.get(known.holder)
+    return holder is not None and _kind(holder, waiting) is known.kind
+
+
 def _kind(holder: Workload, waiting: Workload) -> BlockerKind | None:
     spec, wanted = holder.spec, waiting.spec
     attempt = holder.current

@@ -43,6 +43,14 @@ class ActivityView(View):
     usage_ms: int | None = None
     compute_percent_p95: int | None = None
 
+    def idle_since_ms(self) -> int | None:
+        """As the culler said; what was seen since then is newer than its last look. None = not idle, or unseen."""
+        since_ms = None if self.lease.idle is None else self.lease.idle.idle_since_ms
+        if since_ms is None:
+            return None
+        seen = [kernel.last_active_ms for kernel in self.kernels]
+        return max(at for at in (since_ms, self.gpu_active_ms, *seen) if at is not None)
+
 
 class ActivityList(View):
     """Every lease that holds a device, with its activity; ``now_ms`` is the server's clock."""

@@ -116,17 +116,8 @@ def _asks(lease: LeaseView, now_ms: int) -> str:
     )
 
 
-def _idle_since_ms(item: ActivityView) -> int | None:
-    """As the culler said; what was seen since then is newer than its last look."""
-    since_ms = None if item.lease.idle is None else item.lease.idle.idle_since_ms
-    if since_ms is None:
-        return None
-    seen = [kernel.last_active_ms for kernel in item.kernels]
-    return max(at for at in (since_ms, item.gpu_active_ms, *seen) if at is not None)
-
-
 def _idle_milli_gpu_h(item: ActivityView, now_ms: int) -> int:
-    since_ms = _idle_since_ms(item)
+    since_ms = item.idle_since_ms()
     if since_ms is None:
         return 0
     return item.lease.milli_gpu * max(0, now_ms - since_ms) // _HOUR_MS
@@ -162,7 +153,7 @@ def _last_active_ms(item: ActivityView, *, busy: bool) -> int | None:
 
     Of an idle one it is what its idleness counts from: two columns must not say two things.
     """
-    if not busy and item.reported_ms is not None and (since_ms := _idle_since_ms(item)) is not None:
+    if not busy and item.reported_ms is not None and (since_ms := item.idle_since_ms()) is not None:
         return since_ms
     seen = [kernel.last_active_ms for kernel in item.kernels]
     seen += [item.gpu_active_ms, item.reported_ms if busy else None]
@@ -208,7 +199,7 @@ def _more_time(idle: IdleView, now_ms: int) -> str:
 
 def _state(item: ActivityView, busy: bool, now_ms: int) -> tuple[str, str]:
     idle = item.lease.idle or IdleView()
-    since = _idle_since_ms(item)
+    since = item.idle_since_ms()
     if item.reported_ms is None and since is not None:
         # What was last stored: the scheduler began anew a moment ago.
         was = words.about(now_ms - since)

@@ -21,18 +21,24 @@ class Kernel:
         self.execution_state = "idle"
         self._activity_stream = self
         self._recv_callback: Any = self._record
+        self.heard: list[str] = []
 
     def on_recv(self, callback: Any) -> None:
         self._recv_callback = callback
 
     def _record(self, parts: list[bytes]) -> None:
-        self.execution_state = json.loads(parts[-1])["execution_state"]
+        self.heard.append(json.loads(parts[2])["msg_type"])
+        if self.heard[-1] == "status":
+            self.execution_state = json.loads(parts[-1])["execution_state"]
 
     def says(self, state: str, of: str | None, kind: str = "execute_request") -> str:
         parent = {"msg_type": kind, "subshell_id": of}
         told = ({"msg_type": "status"}, parent, {}, {"execution_state": state})
-        self._recv_callback([DELIM, b"", *(json.dumps(one).encode() for one in told)])
+        self.tells(*told)
         return self.execution_state
+
+    def tells(self, *told: object) -> None:
+        self._recv_callback([DELIM, b"", *(json.dumps(one).encode() for one in told)])
 
 
 @pytest.fixture
@@ -73,3 +79,11 @@ def test_a_kernel_that_starts_anew_has_nothing_to_do(kernel: Kernel) -> None:
     kernel.says("starting", CELL)
     kernel.says("busy", CELL)
     assert kernel.says("idle", CELL) == "idle"
+
+
+def test_the_greeting_to_a_page_that_opens_is_passed_over_and_output_without_a_cell_is_not(
+    kernel: Kernel,
+) -> None:
+    kernel.tells({"msg_type": "iopub_welcome"}, {}, {}, {"subscription": ""})
+    kernel.tells({"msg_type": "stream"}, {}, {}, {"name": "stdout", "text": "of a thread"})
+    assert kernel.heard == ["stream"]

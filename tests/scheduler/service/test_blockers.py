@@ -90,3 +90,15 @@ def test_a_team_mates_idle_notebook_is_to_be_asked_for(world: Foreseen) -> None:
         "alf's notebook, idle when last checked, holds 1 GPU: without that this would start now."
         " Ask whether it is still needed."
     )
+
+
+def test_a_notebook_that_is_used_again_is_not_asked_for_any_more(world: Foreseen) -> None:
+    held = world.held_idle("alf")
+    ticket = world.waits("ann", "second")
+    assert ticket.reason is not None
+    assert ticket.reason.blocker is not None
+    done(idle.report_idle(world.service, world.culler, held.id, models.IdleReport()))
+    world.pass_time(1000)
+    now = leases.lease(world.service, world.principal("ann"), ticket.id)
+    assert now.reason is not None
+    assert now.reason.blocker is None, "before ways are looked for anew"
