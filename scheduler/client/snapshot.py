@@ -82,7 +82,7 @@ class Listing:
     @property
     def size_bytes(self) -> int:
         """Sum over all files."""
-        return _sum(self.files)
+        return size_of(self.files)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -205,12 +205,13 @@ def _to_take(
 ) -> tuple[tuple[ExcludedFile, ...], tuple[PackedFile, ...]]:
     """What stays behind, and all that is taken: what is added counts, what it stands for does not."""
     listing = preview(root)
-    files = _files_of(listing, added)
+    files = files_of(listing, added)
     _refuse_over(root, files, max_bytes)
     return listing.excluded, files
 
 
-def _files_of(listing: Listing, added: Mapping[str, bytes]) -> tuple[PackedFile, ...]:
+def files_of(listing: Listing, added: Mapping[str, bytes]) -> tuple[PackedFile, ...]:
+    """All that is taken, with what is added in place of what it stands for."""
     return _with_added({file.path: file for file in listing.files}, added)
 
 
@@ -238,49 +239,18 @@ class Packing(Protocol):
         """Pack a folder."""
 
 
-def packed_once(packing: Packing = pack, *, most_bytes: int | None = None) -> Packing:
-    """Pack each folder once: what runs in it runs from the same files, whatever happens meanwhile.
-
-    All of them together hold at most ``most_bytes``, where that is given.
-    """
-    known: dict[tuple[Path, tuple[tuple[str, bytes], ...]], Packed] = {}
-
-    def once(root: Path, *, max_bytes: int, extra: Mapping[str, bytes]) -> Packed:
-        key = (root, tuple(sorted(extra.items())))
-        if key not in known:
-            if most_bytes is not None and known:
-                _refuse_together(root, extra, known.values(), most_bytes)
-            known[key] = packing(root, max_bytes=max_bytes, extra=extra)
-        return known[key]
-
-    return once
-
-
-def _refuse_together(
-    root: Path, added: Mapping[str, bytes], before: Iterable[Packed], most_bytes: int
-) -> None:
-    """Refuse one more folder before it is read."""
-    size_bytes = _sum(_files_of(preview(root), added))
-    size_bytes += sum(_sum(packed.files) for packed in before)
-    if size_bytes > most_bytes:
-        message = (
-            f"With {root} the folders that go along are {size_bytes / _MIB:.1f} MiB, together at most"
-            f" {most_bytes / _MIB:g} MiB. {way_out(root)}"
-        )
-        raise TooLarge(message)
-
-
 def _refuse_over(root: Path, files: tuple[PackedFile, ...], max_bytes: int) -> None:
-    if _sum(files) <= max_bytes:
+    if size_of(files) <= max_bytes:
         return
     message = (
-        f"The files are {_sum(files) / _MIB:.1f} MiB, a snapshot holds at most"
+        f"The files are {size_of(files) / _MIB:.1f} MiB, a snapshot holds at most"
         f" {max_bytes / _MIB:g} MiB. The largest: {largest(files)}. {way_out(root)}"
     )
     raise TooLarge(message)
 
 
-def _sum(files: Iterable[PackedFile]) -> int:
+def size_of(files: Iterable[PackedFile]) -> int:
+    """Sum over files."""
     return sum(file.size_bytes for file in files)
 
 

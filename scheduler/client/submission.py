@@ -138,7 +138,7 @@ def request_for_file(
     max_bytes
         Largest snapshot.
     packing
-        What packs the folder: :func:`packed_once` where several jobs run in it.
+        What packs the folder: :func:`~.documents.packed_once.packed_once` where several jobs run in it.
 
     Raises
     ------

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client.documents.jobs import Bounds, request_of_mapping
 from gpucommons.scheduler.client.documents.mappings import mapping_in, read_content
-from gpucommons.scheduler.client.snapshot import Packed, packed_once
+from gpucommons.scheduler.client.documents.packed_once import packed_once
+from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.client.submission import FileJob
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.jobs.pipelines import MAX_STEPS

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpucommons.scheduler.client import snapshot
+from gpucommons.scheduler.client.documents.packed_once import packed_once
 from gpucommons.scheduler.errors import BadRequest, TooLarge
 
 
@@ -238,7 +239,7 @@ def test_folders_are_counted_together_before_one_more_is_read(tmp_path: Path) ->
     for name in ("a", "b", "c"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "data.bin").write_bytes(name.encode() * 40_000)
-    packing = snapshot.packed_once(most_bytes=100_000)
+    packing = packed_once(most_bytes=100_000)
     first = packing(tmp_path / "a", max_bytes=100_000, extra={})
     assert packing(tmp_path / "a", max_bytes=100_000, extra={}) is first
     packing(tmp_path / "b", max_bytes=100_000, extra={})
