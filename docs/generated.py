@@ -1,4 +1,4 @@
-"""Writes the pages of the reference that follow from the code: every call, every command.
+"""Writes the pages of the reference that follow from the code: every call, command and setting.
 
 They are made anew at each build, into ``docs/reference/generated``, so they cannot be out of date.
 """
@@ -6,9 +6,11 @@ They are made anew at each build, into ``docs/reference/generated``, so they can
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from generated_settings import settings
+from generated_words import at_one_width, escaped
 
 from gpucommons.scheduler.api.app import describe
 from gpucommons.scheduler.cli.commands import build_parser
@@ -21,9 +23,6 @@ from gpucommons.scheduler.pages.present.api_document import (
     api_page,
 )
 
-#: Lines of help are broken here, whatever the terminal of who builds is like.
-_WIDTH = 96
-
 
 def write(folder: Path) -> None:
     """Write all of them; what is the same already is left alone, so that it is not built again."""
@@ -33,8 +32,10 @@ def write(folder: Path) -> None:
         "calls": _calls(page),
         "bodies": _bodies(page),
         "commands": _commands(),
+        "settings": settings(),
     }.items():
-        path, text = folder / f"{name}.md", "\n".join(lines) + "\n"
+        with at_one_width():
+            path, text = folder / f"{name}.md", "\n".join(lines) + "\n"
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
 
@@ -58,13 +59,13 @@ def _calls(page: ApiPage) -> Iterator[str]:
 
 def _call(one: Operation) -> Iterator[str]:
     yield f"### {one.method} {one.path}\n"
-    yield _prose(one.text) + ("" if one.needs_token else " Needs no token.") + "\n"
+    yield escaped(one.text) + ("" if one.needs_token else " Needs no token.") + "\n"
     if one.parameters:
         yield from _fields(one.parameters)
     if one.body is not None:
         yield f"Body: {_kind(one.body)}\n"
     answers = (
-        f"{a.status} {_prose(a.text)}{f', {_kind(a.kind)}' if a.kind else ''}" for a in one.answers
+        f"{a.status} {escaped(a.text)}{f', {_kind(a.kind)}' if a.kind else ''}" for a in one.answers
     )
     yield f"Answer: {'; '.join(answers)}\n"
     if one.errors:
@@ -83,7 +84,7 @@ def _schema(schema: Schema) -> Iterator[str]:
     yield f"({_label(schema.name)})=\n"
     yield f"## {schema.name}\n"
     if schema.text:
-        yield _prose(schema.text) + "\n"
+        yield escaped(schema.text) + "\n"
     if schema.fields:
         yield from _fields(schema.fields)
     elif schema.kind is not None:
@@ -100,7 +101,7 @@ def _fields(fields: Sequence[Field]) -> Iterator[str]:
 
 
 def _kind(kind: Kind) -> str:
-    text = _prose(kind.text)
+    text = escaped(kind.text)
     return f"[{text}](#{_label(kind.schema)})" if kind.schema else text
 
 
@@ -109,34 +110,18 @@ def _label(schema: str) -> str:
 
 
 def _cell(text: str, *, known: bool = False) -> str:
-    return (text if known else _prose(text)).replace("|", "\\|")
-
-
-def _prose(text: str) -> str:
-    """Text of the code, without what Markdown would take for its own."""
-    for sign in "\\`*_<>[]$":
-        text = text.replace(sign, f"\\{sign}")
-    return text
+    return (text if known else escaped(text)).replace("|", "\\|")
 
 
 # --- commands -------------------------------------------------------------------------------------
 
 
 def _commands() -> Iterator[str]:
-    was = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = str(_WIDTH)
-    try:
-        yield "# Every command\n"
-        yield "What `--help` says, of all of them. [What they are for](../command-line.md)\n"
-        parser = build_parser()
-        yield f"```text\n{parser.format_help().rstrip()}\n```\n"
-        yield from _below(parser, depth=2)
-    finally:
-        # Whoever writes the pages in a process that does more keeps its own width.
-        if was is None:
-            del os.environ["COLUMNS"]
-        else:
-            os.environ["COLUMNS"] = was
+    yield "# Every command\n"
+    yield "What `--help` says, of all of them. [What they are for](../command-line.md)\n"
+    parser = build_parser()
+    yield f"```text\n{parser.format_help().rstrip()}\n```\n"
+    yield from _below(parser, depth=2)
 
 
 def _below(parser: argparse.ArgumentParser, *, depth: int) -> Iterator[str]:

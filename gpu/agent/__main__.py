@@ -48,7 +48,7 @@ EXIT_USAGE = 2
 
 def main(arguments: list[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT."""
-    options = parse(arguments, __doc__ or "")
+    options = parse(arguments)
     log_to_stderr("%(levelname)s %(message)s")
     processes = node_processes()
     try:

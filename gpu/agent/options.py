@@ -14,14 +14,23 @@ from gpucommons.gpu.node.fake import DEFAULT_DEVICES, DEFAULT_KIND, MAX_DEVICES
 from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 
 
-def parse(arguments: list[str] | None, description: str) -> argparse.Namespace:
-    """Read the command line; ends the process with a message when it cannot be read."""
-    parser = argparse.ArgumentParser(prog="gpucommons-agent", description=description)
+def build_parser() -> argparse.ArgumentParser:
+    """The command line of ``python -m gpucommons.gpu.agent``."""
+    parser = argparse.ArgumentParser(
+        prog="python -m gpucommons.gpu.agent",
+        description="The node agent, one per machine, outside every slice.",
+    )
     _add_devices(parser)
     _add_limits(parser)
     _add_door(parser)
     _add_cloud(parser)
     _add_kubernetes(parser)
+    return parser
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """Read the command line; ends the process with a message when it cannot be read."""
+    parser = build_parser()
     options = parser.parse_args(arguments)
     if options.door is not None and options.door_token_file is None:
         parser.error("--door needs --door-token-file: nobody may pass without a token.")

@@ -117,7 +117,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line of ``python -m gpucommons.scheduler``."""
     found = argparse.ArgumentParser(
         prog="python -m gpucommons.scheduler",
-        description="The scheduler of GPU Commons: API, decisions, jobs and pages of one machine.",
+        description="The scheduler of GPU Commons: API, decisions, jobs and pages.",
     )
     add = found.add_argument
     add("--state", type=Path, required=True, help="folder for everything that is kept")
@@ -137,7 +137,12 @@ def parser() -> argparse.ArgumentParser:
     add("--idle-after-s", type=_positive, default=3600, help="the culler's limit, for screens")
     add("--warn-after-s", type=_positive, default=3000, help="the culler's limit, for screens")
     add("--allow-admin-writes", action="store_true", help="browsers may change quotas")
-    add("--max-snapshot-mib", type=_positive, default=256, help="largest upload of a job's files")
+    add(
+        "--max-snapshot-mib",
+        type=_positive,
+        default=256,
+        help="largest upload of a job's files (default: 256)",
+    )
     add(
         "--submits-per-hour",
         type=_positive,
@@ -154,7 +159,7 @@ def parser() -> argparse.ArgumentParser:
         "--retention-days",
         type=_positive,
         default=400,
-        help="history, and what jobs left on disk, is kept so long",
+        help="history, and what jobs left on disk, is kept so long (default: 400)",
     )
     add(
         "--snapshot-days",

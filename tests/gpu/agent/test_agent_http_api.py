@@ -452,9 +452,9 @@ def test_a_door_for_other_machines_needs_a_certificate(
 ) -> None:
     words = ["--dir", "/x", "--door", f"{host}:8002", "--door-token-file", str(token_file)]
     with pytest.raises(SystemExit):
-        parse(words, "")
+        parse(words)
     assert "cross the network in clear" in capsys.readouterr().err
-    assert parse([*words, "--door-in-clear"], "").door_in_clear
+    assert parse([*words, "--door-in-clear"]).door_in_clear
 
 
 def test_a_caller_who_never_ends_the_handshake_keeps_nobody_waiting(

@@ -122,7 +122,7 @@ def test_only_pods_of_the_namespaces_that_are_named_may_have_a_slice() -> None:
 def test_the_agent_is_told_which_namespaces(
     arguments: list[str], namespaces: set[str] | None
 ) -> None:
-    assert parse(["--dir=/tmp", *arguments], "").pod_namespaces == namespaces
+    assert parse(["--dir=/tmp", *arguments]).pod_namespaces == namespaces
 
 
 def test_a_persistent_volume_is_no_slice() -> None:

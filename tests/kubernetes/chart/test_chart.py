@@ -146,7 +146,7 @@ def test_the_programs_understand_their_arguments(path: Path | None) -> None:
     documents = rendered(path)
     scheduler_options.parser().parse_args(arguments_of(documents, "gpucommons-scheduler"))
     operator_settings(arguments_of(documents, "gpucommons-operator"), {})
-    agent_options(arguments_of(documents, "gpucommons-agent"), "")
+    agent_options(arguments_of(documents, "gpucommons-agent"))
     known = {f"--{name}" for name in CullerApp.aliases}
     asked = {one.partition("=")[0] for one in arguments_of(documents, "gpucommons-culler")}
     assert asked <= known
@@ -174,11 +174,11 @@ def test_a_scheduler_goes_only_when_its_successor_is_ready(path: Path | None) ->
 
 def test_hibernation_is_off_by_default_and_then_reaches_the_agent_alone() -> None:
     plain = rendered()
-    assert agent_options(arguments_of(plain, "gpucommons-agent"), "").hibernation is None
+    assert agent_options(arguments_of(plain, "gpucommons-agent")).hibernation is None
     assert "/var/run/cdi" not in json.dumps(plain)
     values = {"hibernation": {"enabled": True, "criu": {"hostPath": "/srv/criu"}}}
     documents = rendered(values)
-    found = agent_options(arguments_of(documents, "gpucommons-agent"), "")
+    found = agent_options(arguments_of(documents, "gpucommons-agent"))
     assert found.hibernation == Path("/opt/gpucommons/criu/root")
     assert not found.apparmor_allows_mounts
     assert volume(documents, "gpucommons-agent", "criu", "hostPath")["path"] == "/srv/criu"
@@ -194,7 +194,7 @@ def test_hibernation_is_off_by_default_and_then_reaches_the_agent_alone() -> Non
 
 def test_agents_serve_pods_where_hub_and_scheduler_make_them() -> None:
     documents = rendered()
-    found = agent_options(arguments_of(documents, "gpucommons-agent"), "").pod_namespaces
+    found = agent_options(arguments_of(documents, "gpucommons-agent")).pod_namespaces
     (text,) = (
         one["data"]["kubernetes.yaml"]
         for one in of_kind(documents, "ConfigMap", "gpucommons-scheduler")

@@ -89,9 +89,7 @@ def test_bad_arguments_are_refused(
     assert "write" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "program", [lambda args: parse(*args), lambda args: options.parse(args, "")]
-)
+@pytest.mark.parametrize("program", [lambda args: parse(*args), options.parse])
 def test_what_simulated_gpus_may_say_of_their_links_is_named_as_one_writes_it(
     program: Callable[[list[str]], object], capsys: pytest.CaptureFixture[str]
 ) -> None:
