@@ -13,7 +13,7 @@ _GIB = 1 << 30
 #: more than a lost variable. At the save itself `gpu.hibernation.inside.checks_before_save` asks for less:
 #: there it counts alone that the write does not fail.
 SPARE_DISK_BYTES = 1 << 30
-#: Environment of the server, set by whoever has a policy for it; the server's own settings win.
+#: Environment of the server, set by whoever has a policy for it.
 SWITCH, DAYS, SIZE = (
     "GPUCOMMONS_HIBERNATE_KERNELS",
     "GPUCOMMONS_KERNELS_KEPT_DAYS",
