@@ -20,6 +20,7 @@ _MOST_BY_ALIASES = 10_000
 #: A longer number or date is none, and takes long to read.
 _LONGEST_NUMBER = 400
 _NUMBERS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp"))
+_TRUTH, _TEXT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:str"
 #: What the C library says where it cannot split a text.
 _NOT_SPLIT = (ScannerError, ParserError, ReaderError)
 
@@ -57,6 +58,13 @@ def nodes_of(text: str | bytes) -> yaml.Node | None:
 
 class _Checks(SafeConstructor):
     """Says with its line what looks like a value and is none: a 13th month, half a character."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """``on: ok`` names a field, and YAML 1.1 would read a truth: no mapping of ours has one as a key."""
+        if isinstance(node, yaml.MappingNode):
+            for key, _ in node.value:
+                key.tag = _TEXT if key.tag == _TRUTH else key.tag
+        return super().construct_mapping(node, deep=deep)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:

@@ -17,12 +17,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpucommons.scheduler import models
-from gpucommons.scheduler.adapters.settings_file import read_file
-from gpucommons.scheduler.adapters.slurm.settings import SlurmSettings
 from gpucommons.scheduler.cli import main
 from gpucommons.scheduler.cli.commands import build_parser
-from gpucommons.scheduler.cli.config_files import read_config
 from gpucommons.scheduler.cli.sweeps import commands as sweeps
 from gpucommons.scheduler.client.documents.jobs import read_job
 from gpucommons.scheduler.sweeps.script_arguments import command_with
@@ -141,25 +137,6 @@ def test_the_training_loop_of_the_documents_runs_and_saves_each_epoch(tmp_path: 
 
     assert (done.stderr, done.stdout.splitlines()[-1]) == ("", "50")
     assert list(tmp_path.rglob("step-50/state.npz"))
-
-
-@pytest.mark.parametrize("snippet", of("yaml"), ids=lambda found: found.place)
-def test_yaml_of_the_documents_can_be_read(snippet: Snippet, tmp_path: Path) -> None:
-    documents = [one for one in yaml.safe_load_all(snippet.text) if one is not None]
-    assert documents
-    path = tmp_path / "snippet.yaml"
-    path.write_text(snippet.text)
-    if "homes" in documents[0]:
-        assert read_file(path, SlurmSettings, executor="slurm").pools
-    elif {"pools", "teams"} & documents[0].keys():
-        assert read_config(path)
-    elif "run" in documents[0]:
-        (tmp_path / documents[0]["run"]).write_text("")
-        own = {name: documents[0].pop(name) for name in sweeps._OWN if name in documents[0]}
-        path.write_text(yaml.safe_dump(documents[0]))
-        _, job, _ = read_job(path, max_bytes=1 << 20)
-        if own:
-            assert models.SweepRequest.model_validate({"job": job, **own})
 
 
 def test_options_that_are_the_same_for_all_trials_stand_where_the_documents_say(
