@@ -143,6 +143,37 @@ def test_a_command_in_a_sentence_is_one_and_has_the_options_that_are_named() -> 
     assert wrong == []
 
 
+def test_the_reference_names_every_command() -> None:
+    page = (ROOT / "docs/reference/command-line.md").read_text().replace("\\|", "|")
+    listed = {path for code in CODE.findall(page) for path in _listed(code)}
+    assert {" ".join(path) for path in COMMANDS if path and path not in listed} == set()
+
+
+def test_where_the_help_of_a_command_lists_what_stands_below_it_it_lists_all() -> None:
+    above = build_parser().format_help()
+    lines = re.findall(r"^    ([a-z-]+)(?: +|\n {10,})(.*(?:\n {10,}.*)*)", above, re.MULTILINE)
+    lists = {name: text.partition(":")[2] for name, text in lines if ":" in text}
+    assert {"schedule", "sweep", "notify"} <= lists.keys()
+    missing = [
+        " ".join(path)
+        for path in COMMANDS
+        if path[:1] and path[0] in lists and path[1:] and path[1] not in lists[path[0]]
+    ]
+    assert missing == []
+
+
+def _listed(code: str) -> frozenset[tuple[str, ...]]:
+    """All commands that a piece of code of the reference names, with alternatives and those above."""
+    found: set[tuple[str, ...]] = set()
+    here: list[tuple[str, ...]] = [()]
+    for word in code.split():
+        here = [
+            (*path, one) for path in here for one in word.split("|") if (*path, one) in COMMANDS
+        ]
+        found.update(here)
+    return frozenset(found)
+
+
 def test_only_these_commands_have_no_output_for_programs() -> None:
     leaves = {
         " ".join(path)

@@ -34,7 +34,7 @@ def add_commands(
     _add_users(commands, shared)
     own = commands.add_parser(
         "notify",
-        help="what you are told by mail and webhook: show, set, test, week",
+        help="what you are told by mail and webhook: show, set, confirm, test, week",
         description=f"You can be told of: {', '.join(_ALL)}.",
     ).add_subparsers(required=True)
     own.add_parser(

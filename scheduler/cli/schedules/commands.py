@@ -31,7 +31,8 @@ def add_commands(
     """Add ``schedule``."""
     own = commands.add_parser(
         "schedule",
-        help="jobs that start again and again: list, show, repeat, run, suspend, resume, remove",
+        help="jobs that start again and again: list, show, repeat, apply, metric, promote, run, suspend,"
+        " resume, remove",
         description="`gpucommons submit --schedule CRON …` makes one of a script, `repeat` of a job"
         " that ran.",
     ).add_subparsers(required=True)

@@ -46,7 +46,7 @@ def add_commands(
     """Add ``sweep``."""
     own = commands.add_parser(
         "sweep",
-        help="many jobs over a search space or a list: submit, list, show, stop, add budget",
+        help="many jobs over a search space or a list: submit, list, show, stop, add, export",
     ).add_subparsers(required=True)
     new = own.add_parser("submit", parents=[shared], help="a YAML file becomes a sweep")
     new.add_argument(
