@@ -139,13 +139,15 @@ def _why_no_criu(summary: Summary) -> str:
 
 
 def _jobs_text(settings: Settings) -> str:
+    jobs = (
+        "Training jobs end with it"
+        if settings.stop_jobs
+        else "Training jobs keep running and are taken up again at the next start (--stop-jobs ends them)"
+    )
     if settings.beside:
-        jobs = (
-            "Training jobs end with it"
-            if settings.stop_jobs
-            else "Training jobs keep running and are taken up again at the next start (--stop-jobs ends them)"
-        )
         return f"{jobs}; notebook servers are the hub's, and go on."
+    if not settings.hub:
+        return f"{jobs}."
     if settings.stop_jobs:
         return "Notebooks and training jobs end with it."
     return (

@@ -358,6 +358,12 @@ def test_beside_another_hub_who_may_log_in_and_what_becomes_of_notebooks_is_that
     assert "Training jobs end with it; notebook servers are the hub's" in ends
 
 
+def test_without_a_hub_nothing_is_said_of_notebooks_that_there_are_not(folder: StateFolder) -> None:
+    text = screen(folder, settings("--no-hub", admission="one", account="zoe"), ())
+    assert "Training jobs keep running" in text
+    assert "Notebook servers end with it" not in text
+
+
 @pytest.mark.parametrize("lacks_criu", [True, False])
 def test_the_screen_says_what_would_keep_kernels_of_stopped_servers(
     folder: StateFolder, *, lacks_criu: bool
