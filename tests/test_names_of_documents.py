@@ -226,6 +226,20 @@ def test_a_target_of_make_is_there() -> None:
     assert [f"{place}: {name}" for place, name in found if name not in targets] == []
 
 
+#: Pages about an environment that has GPU Commons already: pip then adds the extra's packages alone.
+HAS_US_ALREADY = {
+    "install-with-helm.md", "run-notebook-jobs.md", "search-parameters.md", "see-how-gpus-were-used.md",
+    "use-dask.md", "use-ray.md", "use-submitit.md", "work-in-vs-code.md",
+}  # fmt: skip
+
+
+def test_nobody_is_told_to_install_by_a_name_that_no_registry_holds_for_us() -> None:
+    files = (*DOCUMENTS, *(path for path in (ROOT / "deploy").rglob("*") if path.is_file()))
+    bare = re.compile(r"pip install [^\n|]*(?<![/\w])'?gpucommons(\[|\b(?!-))")
+    found = {path.name for path in files if bare.search(path.read_text(errors="replace"))}
+    assert found == HAS_US_ALREADY
+
+
 # --- words of screens ------------------------------------------------------------------------
 
 #: In italics, and not on a screen of ours: another program's words, names of examples, stressed words.
