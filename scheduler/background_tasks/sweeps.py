@@ -30,17 +30,20 @@ from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import held_milli_gpu_s
 from gpucommons.scheduler.store.base import Epoch, LogPoint
+from gpucommons.scheduler.sweeps.improvements import improved, with_bests
 from gpucommons.scheduler.sweeps.next_trials import Decision, decide
 from gpucommons.scheduler.sweeps.sampling import Sampler
 from gpucommons.scheduler.sweeps.sweep import (
     OVER,
+    Improvement,
+    Improvements,
     Kept,
     Standing,
     Sweep,
     Trial,
     TrialState,
 )
-from gpucommons.scheduler.sweeps.trial_progress import over, told
+from gpucommons.scheduler.sweeps.trial_progress import over, told, values_told
 
 log = logging.getLogger(__name__)
 
@@ -53,15 +56,16 @@ _OWNER_PATIENCE_MS = 600_000
 _UNFORESEEN = "The scheduler failed at this sweep; its log says why"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class _Known:
     """What the leader alone writes of a sweep: true for as long as it leads, and the sweep goes on."""
 
     trials: dict[int, Trial]
     #: As they are stored.
     stored: dict[int, Trial]
-    #: What it has read is in ``trials``: one is nothing without the other.
+    #: What it has read is in ``trials`` and ``improvements``: one is nothing without the others.
     reader: CurveReader
+    improvements: Improvements
     #: Numbers of those that may differ from what is stored.
     touched: set[int] = field(default_factory=set)
     #: Jobs that go on, as they were when they were looked at last.
@@ -163,7 +167,7 @@ class Sweeps:
         sweep_id = kept.sweep.sweep_id
         if kept.standing.ended_ms is not None:
             # It was over, and its owner has added to what it may use: nothing below may end it again by that.
-            kept = replace(kept, standing=Standing())
+            kept = replace(kept, standing=Standing(improvements=kept.standing.improvements))
             self._service.store.sweeps.stand(epoch, kept, ())
         try:
             self._look(epoch, kept)
@@ -185,7 +189,7 @@ class Sweeps:
 
     def _look(self, epoch: Epoch, kept: Kept) -> None:
         sweep, now_ms = kept.sweep, self._service.now_ms()
-        known = self._known_of(sweep)
+        known = self._known_of(kept)
         jobs = self._seen(sweep, known)
         decision = decide(
             sweep,
@@ -205,12 +209,14 @@ class Sweeps:
         asked: list[Action] = [Pause(workload_id=job, of_parent=True) for job in pauses]
         asked += [Resume(workload_id=job, of_parent=True) for job in resumes]
         self._service.ask_all(OPERATOR, asked)
+        standing = kept.standing
         try:
-            standing = Standing(hindrance=self._submit(sweep, known))
+            hindrance = self._submit(sweep, known)
+            standing = replace(standing, hindrance=hindrance, owner_unknown_ms=None)
         except OwnerUnknown as error:
-            since_ms = kept.standing.owner_unknown_ms
+            since_ms = standing.owner_unknown_ms
             since_ms = now_ms if since_ms is None else since_ms
-            standing = Standing(hindrance=str(error), owner_unknown_ms=since_ms)
+            standing = replace(standing, hindrance=str(error), owner_unknown_ms=since_ms)
             # JupyterHub may know its owner again in a moment; who stays away is waited for no longer.
             if now_ms - since_ms >= _OWNER_PATIENCE_MS:
                 left = tuple(n for n, one in known.trials.items() if one.state not in OVER)
@@ -229,18 +235,23 @@ class Sweeps:
         standing = Standing(ended_ms=self._service.now_ms(), ended_text=why)
         self._write(epoch, kept, standing)
 
-    def _known_of(self, sweep: Sweep) -> _Known:
+    def _known_of(self, kept: Kept) -> _Known:
+        sweep = kept.sweep
         if sweep.sweep_id not in self._known:
             store = self._service.store
             found = {one.number: one for one in store.sweeps.trials(sweep.sweep_id)}
             self._known[sweep.sweep_id] = _Known(
-                trials=found, stored=dict(found), reader=CurveReader(store)
+                trials=found,
+                stored=dict(found),
+                reader=CurveReader(store),
+                improvements=with_bests(sweep, kept.standing.improvements, found.values()),
             )
         return self._known[sweep.sweep_id]
 
     def _seen(self, sweep: Sweep, known: _Known) -> dict[int, Workload]:
         """Look at the jobs of those that are not over; those that go on."""
         jobs: dict[int, Workload] = {}
+        values: list[Improvement] = []
         workloads = self._service.loop.cluster.workloads
         for number, trial in known.trials.items():
             if trial.state is not TrialState.LIVE or trial.job is None:
@@ -257,6 +268,8 @@ class Sweeps:
             if not known.is_as_it_was(number, job):
                 points = known.reader.new_points(job) if sweep.metric else ()
                 known.put(self._with_job(sweep, told(sweep, trial, points), job))
+                values += values_told(sweep, trial, points)
+        known.improvements = improved(sweep, known.improvements, values)
         known.jobs.clear()
         known.jobs.update(jobs)
         return jobs
@@ -324,6 +337,8 @@ class Sweeps:
         sweep_id = kept.sweep.sweep_id
         known = self._known.get(sweep_id)
         changed = [] if known is None else known.unwritten()
+        if known is not None:
+            standing = replace(standing, improvements=known.improvements)
         is_over = standing.ended_ms is not None
         if not changed and standing == kept.standing and not is_over:
             return

@@ -154,6 +154,27 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Improvement:
+    """A value that was the best of its sweep when it was told."""
+
+    at_ms: Millis
+    #: By its number.
+    trial: int
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Improvements:
+    """The best so far over time, oldest first."""
+
+    points: tuple[Improvement, ...] = ()
+    #: There were more than are kept.
+    thinned: bool = False
+    #: An earlier release began it: of what was told until then only each trial's best is known.
+    begun_late: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
     """Where a sweep stands beside its trials."""
 
@@ -165,6 +186,7 @@ class Standing:
     hindrance: str = ""
     #: Since when JupyterHub does not know its owner; None = it does, as far as was asked.
     owner_unknown_ms: Millis | None = None
+    improvements: Improvements = Improvements()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, State, Workload
 from gpucommons.scheduler.metric_spelling import metric_called, untold
 from gpucommons.scheduler.sweeps.successive_halving import reached_rungs
-from gpucommons.scheduler.sweeps.sweep import Sweep, Trial, TrialState
+from gpucommons.scheduler.sweeps.sweep import Improvement, Sweep, Trial, TrialState
 from gpucommons.scheduler.sweeps.trial_ranking import is_better
 
 #: Ten GPU-minutes: most scripts have told something by then.
@@ -36,18 +36,32 @@ class _Point(Protocol):
 
 def told(sweep: Sweep, trial: Trial, points: Iterable[_Point]) -> Trial:
     """A trial after these points of its curve, in order; ones that were told before change nothing."""
-    points = tuple(points)
-    metric = metric_called(sweep.metric, {name for point in points for name in point.metrics})
-    for point in points:
+    for point, value in _with_values(sweep, points):
         step = _position(point)
         trial = replace(trial, step=max(trial.step, step))
-        value = None if metric is None else point.metrics.get(metric)
         if value is None:
             continue
         if math.isfinite(value) and is_better(sweep, value, trial.best):
             trial = replace(trial, best=value, best_step=step, best_ms=point.at_ms)
         trial = reached_rungs(sweep, trial, step, value)
     return trial
+
+
+def values_told(sweep: Sweep, trial: Trial, points: Iterable[_Point]) -> list[Improvement]:
+    """Values of the sweep's metric among these points, each of which may be the best so far."""
+    return [
+        Improvement(at_ms=point.at_ms, trial=trial.number, value=value)
+        for point, value in _with_values(sweep, points)
+        if value is not None
+    ]
+
+
+def _with_values(sweep: Sweep, points: Iterable[_Point]) -> Iterator[tuple[_Point, float | None]]:
+    """Each point with what it tells of the metric, by whichever of its names the script uses."""
+    points = tuple(points)
+    metric = metric_called(sweep.metric, {name for point in points for name in point.metrics})
+    for point in points:
+        yield point, None if metric is None else point.metrics.get(metric)
 
 
 def _position(point: _Point) -> int:

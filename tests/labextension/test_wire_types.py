@@ -41,6 +41,7 @@ SENT: dict[str, type[BaseModel]] = {
     "IFolderOfSteps": pipelines.FolderPreview,
     "IForecast": models.ForecastView,
     "IIdle": models.IdleView,
+    "IImprovement": models.ImprovementView,
     "IJob": models.JobView,
     "IJobUse": models.JobUse,
     "ILease": models.LeaseView,

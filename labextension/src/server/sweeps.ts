@@ -27,6 +27,13 @@ export interface IRung {
   went_on: number;
 }
 
+/** A value that was the best of its sweep when it was told. */
+export interface IImprovement {
+  at_ms: number;
+  trial: number;
+  value: number;
+}
+
 export interface ISweep {
   id: string;
   /** `sweep` or `map`. */
@@ -54,6 +61,12 @@ export interface ISweep {
   budget_milli_gpu_s?: number | null;
   until_ms?: number | null;
   best?: ITrial | null;
+  /** The best so far over time, oldest first; not in lists. */
+  improvements: IImprovement[];
+  /** There were more than are kept. */
+  improvements_thinned: boolean;
+  /** Of what was told before it was recorded only each trial's best is known. */
+  improvements_begun_late: boolean;
   rungs: IRung[];
   /** Best first; not in lists. */
   trials: ITrial[];

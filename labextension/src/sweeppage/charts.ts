@@ -48,19 +48,13 @@ export function canBeCompared(trials: readonly ITrial[]): boolean {
   return told(trials).length > 1;
 }
 
-/** Those that were the best when they were told. */
-export function steps(points: readonly IPoint[], isHighest: boolean): IPoint[] {
-  const found: IPoint[] = [];
-  for (const point of points) {
-    const last = found[found.length - 1];
-    if (
-      !last ||
-      (isHighest ? point.value > last.value : point.value < last.value)
-    ) {
-      found.push(point);
-    }
-  }
-  return found;
+/** Values that were the best when they were told, also those that their own trials have beaten since. */
+export function bests({ improvements }: ISweep): IPoint[] {
+  return improvements.map(({ at_ms: at, value, trial }) => ({
+    at,
+    value,
+    trial
+  }));
 }
 
 function base(colours: IColours): Spec {
@@ -109,7 +103,7 @@ export function bestSoFar(
   colours: IColours
 ): Spec {
   const points = told(sweep.trials);
-  const best = steps(points, sweep.direction === 'maximize');
+  const best = bests(sweep);
   const last = best[best.length - 1];
   // Now is a whole minute, that it is drawn no oftener: what was told since is not drawn before it.
   const end = Math.max(nowMs, ...points.map(each => each.at));

@@ -124,6 +124,26 @@ export function sweepMessages(msg: Messages) {
         : trans.__('%1, lower is better', metric);
     },
 
+    /** What the line of the best so far leaves out. */
+    gaps(sweep: ISweep): string[] {
+      const {
+        improvements: { length }
+      } = sweep;
+      return [
+        sweep.improvements_thinned
+          ? trans.__(
+              'It improved more than %1 times: steps that change the line least are left out.',
+              length
+            )
+          : '',
+        sweep.improvements_begun_late
+          ? trans.__(
+              'An earlier release began it: until then only each trial’s best is known.'
+            )
+          : ''
+      ].filter(each => each !== '');
+    },
+
     trialState({ state, rungs, step }: ITrial): string {
       return (
         {

@@ -34,6 +34,10 @@ function sweepWith(told: number): ISweep {
     ...{ sampler: 'tpe', max_parallel: 2, trials_of: 9, begun: told },
     ...{ running: 0, waiting: 0, paused: 0, done: told, failed: 0 },
     ...{ milli_gpu_s: 0, rungs: [], steerable: false },
+    ...{ improvements_thinned: false, improvements_begun_late: false },
+    improvements: trials.map(({ number }) => ({
+      ...{ at_ms: number, trial: number, value: number }
+    })),
     trials: trials as unknown as ITrial[]
   };
 }

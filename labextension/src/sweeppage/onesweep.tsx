@@ -19,11 +19,11 @@ import {
 import { percent } from '../text/format';
 import { askForMore } from './budget';
 import {
+  bests,
   bestSoFar,
   canBeCompared,
   gpusInUse,
   parallel,
-  steps,
   told as points
 } from './charts';
 import { Chart } from './chart';
@@ -217,7 +217,7 @@ const DrawnBoxes = React.memo(
     const { sweep, figures, until } = props;
     const { trans } = usePanel();
     const msg = useWords(sweepMessages);
-    const best = steps(points(sweep.trials), sweep.direction === 'maximize');
+    const best = bests(sweep);
     const gpus = figures?.gpus ?? [];
     const words = msg.chartWords();
     const headings = Object.fromEntries(
@@ -240,6 +240,11 @@ const DrawnBoxes = React.memo(
               instead={msg.noCharts()}
             />
             <BestTable points={best} metric={sweep.metric} />
+            {msg.gaps(sweep).map(each => (
+              <p className="gc-Muted" key={each}>
+                {each}
+              </p>
+            ))}
           </section>
         )}
         <section className="gc-Box">

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.present import printable, say, show, table
+from gpucommons.scheduler.cli.present import clock, printable, say, show, table
 from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
 from gpucommons.scheduler.cli.sweeps.study import write_study
 from gpucommons.scheduler.client import calls, sweep_calls
@@ -35,6 +35,7 @@ _OWN = (
 #: Of trials, where they are called otherwise than on screens.
 _STATES = {"drawn": "waiting", "live": "running", "held": "paused", "done": "finished"}
 _SHOWN = 12
+_IMPROVEMENTS_SHOWN = 5
 #: Ten years.
 _MOST_HOURS = 87_600
 _MILLI_GPU_S_PER_HOUR = 3_600_000
@@ -189,6 +190,7 @@ def describe(view: models.SweepView) -> str:
             f"  best: trial {view.best.number}, {view.metric} {view.best.best:.4g} at step"
             f" {view.best.best_step}  {values}"
         )
+    lines += _improvements(view)
     lines += [
         f"  rung {number} · step {rung.step}: {rung.went_on} of {rung.came} went on"
         for number, rung in enumerate(view.rungs, 1)
@@ -201,6 +203,22 @@ def describe(view: models.SweepView) -> str:
     if len(view.trials) > _SHOWN:
         lines.append(f"  and {len(view.trials) - _SHOWN} more (--output json)")
     return printable("\n".join(lines))
+
+
+def _improvements(view: models.SweepView) -> list[str]:
+    """How the best came to be, the newest last: a value stays here though its trial has beaten it since."""
+    newest = view.improvements[-_IMPROVEMENTS_SHOWN:]
+    before = len(view.improvements) - len(newest)
+    lines = [f"  best so far: {before} before these (--output json)"] if before else []
+    lines += [
+        f"  best so far from {clock(one.at_ms)}: {view.metric} {one.value:.4g}, trial {one.trial}"
+        for one in newest
+    ]
+    if view.improvements_thinned:
+        lines.append("  of its improvements those that change the line least are left out")
+    if view.improvements_begun_late:
+        lines.append("  an earlier release began it: until then only each trial's best is known")
+    return lines
 
 
 def _state(view: models.SweepView) -> str:

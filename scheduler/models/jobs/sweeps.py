@@ -231,6 +231,14 @@ class TrialView(View):
     text: str = ""
 
 
+class ImprovementView(View):
+    """A value that was the best of its sweep when it was told."""
+
+    at_ms: int
+    trial: int
+    value: float
+
+
 class SweepView(View):
     """A sweep and where it stands. ``owner`` is empty where policy hides it."""
 
@@ -261,6 +269,12 @@ class SweepView(View):
     budget_milli_gpu_s: int | None = None
     until_ms: int | None = None
     best: TrialView | None = None
+    #: The best so far over time, oldest first; not in lists.
+    improvements: list[ImprovementView] = []
+    #: There were more than are kept: those that change the line least are left out.
+    improvements_thinned: bool = False
+    #: An earlier release began it: of what was told until then only each trial's best is known.
+    improvements_begun_late: bool = False
     rungs: list[RungView] = []
     #: Best first; not in lists.
     trials: list[TrialView] = []

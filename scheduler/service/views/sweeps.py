@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis, State, Workload, WorkloadId
 from gpucommons.scheduler.store.base import LedgerRow
+from gpucommons.scheduler.sweeps.improvements import with_bests
 from gpucommons.scheduler.sweeps.search_space import words_of
-from gpucommons.scheduler.sweeps.sweep import OVER, Kept, Sweep, Trial, TrialState
+from gpucommons.scheduler.sweeps.sweep import OVER, Improvements, Kept, Sweep, Trial, TrialState
 from gpucommons.scheduler.sweeps.trial_progress import not_yet, over
 from gpucommons.scheduler.sweeps.trial_ranking import best_of
 
@@ -30,6 +31,7 @@ def sweep_view(
     best = best_of(sweep, trials)
     states = Counter(_state(one, jobs) for one in trials)
     request = models.JobRequest.model_validate_json(sweep.request) if in_full else None
+    record = with_bests(sweep, standing.improvements, trials) if in_full else Improvements()
     return models.SweepView(
         id=sweep.sweep_id,
         kind=sweep.kind.value,
@@ -55,6 +57,12 @@ def sweep_view(
         budget_milli_gpu_s=sweep.budget.milli_gpu_s,
         until_ms=sweep.budget.until_ms,
         best=None if best is None else trial_view(best, jobs),
+        improvements=[
+            models.ImprovementView(at_ms=one.at_ms, trial=one.trial, value=one.value)
+            for one in record.points
+        ],
+        improvements_thinned=record.thinned,
+        improvements_begun_late=record.begun_late,
         rungs=_rungs(sweep, trials),
         trials=[trial_view(one, jobs) for one in _best_first(sweep, trials)] if in_full else [],
         request=request,

@@ -14,6 +14,8 @@ from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.sweeps.sweep import (
     Budget,
     Halving,
+    Improvement,
+    Improvements,
     Kept,
     Parameter,
     Standing,
@@ -151,3 +153,24 @@ def test_what_ended_long_ago_is_forgotten_and_what_goes_on_is_not(store: Store) 
     store.sweeps.prune(epoch, before_ms=Millis(10))
     left = store.sweeps.page(Sight(), before=None, limit=9)
     assert [one.sweep.name for one in left] == ["digits-4", "digits-3", "digits-2"]
+
+
+def test_the_best_so_far_is_kept_with_where_a_sweep_stands_also_when_its_owner_writes(
+    store: Store,
+) -> None:
+    epoch = store.take_lead("me")
+    sweep = a_sweep()
+    store.sweeps.put(sweep)
+    first = Improvement(at_ms=Millis(5), trial=2, value=0.25)
+    points = (first, Improvement(at_ms=Millis(9), trial=1, value=-1e-9))
+    record = Improvements(points=points, thinned=True, begun_late=True)
+    stands = Standing(improvements=record)
+    store.sweeps.stand(epoch, Kept(sweep=sweep, standing=stands), [])
+    grown = replace(sweep, budget=Budget(trials=9))
+    store.sweeps.put(grown, before=sweep)
+
+    assert store.sweeps.one(sweep.sweep_id) == Kept(sweep=grown, standing=stands)
+    store.take_lead("another")
+    with pytest.raises(LeaderLost):
+        store.sweeps.stand(epoch, Kept(sweep=grown), [])
+    assert [one.standing for one in store.sweeps.live()] == [stands]

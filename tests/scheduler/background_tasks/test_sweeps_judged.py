@@ -80,6 +80,60 @@ def test_what_has_ended_is_not_counted_as_running_before_the_next_look(
     assert trial.state is TrialState.LIVE, "its sweep has not looked since"
 
 
+def test_the_best_so_far_stays_as_it_was_when_it_was_told(tmp_path: Path) -> None:
+    world = ServiceWorld(tmp_path)
+    ann = world.principal("ann")
+    asked = models.SweepRequest.model_validate(
+        {
+            "job": a_request(name="search", role={"milli_gpu": 1000, "cpu_milli": 1000}),
+            "space": {"lr": {"low": 0.1, "high": 0.2}},
+            "objective": {"metric": "loss"},
+            "budget": {"trials": 2},
+            "sampler": "random",
+        }
+    )
+    made = sweeps.submit_sweep(world.service, ann, asked, key=None)
+    upkeep = Sweeps(world.service, epoch=lambda: world.loop.epoch)
+    for _ in range(6):
+        upkeep.step()
+        world.pass_time(1000)
+    first, second = sorted(world.cluster.workloads.values(), key=lambda one: one.workload_id)
+
+    def tell(job: Workload, step: int, loss: float) -> int:
+        assert job.current is not None
+        progress = Progress(step=step, metrics={"loss": loss}, at_ms=world.now_ms)
+        world.loop.observe(ProgressReported(attempt_id=job.current.attempt_id, progress=progress))
+        world.pass_time(60_000)
+        return progress.at_ms
+
+    def shown() -> list[tuple[int, int, float]]:
+        view = sweeps.sweep(world.service, ann, made.id)
+        assert (view.improvements_thinned, view.improvements_begun_late) == (False, False)
+        return [(one.at_ms, one.trial, one.value) for one in view.improvements]
+
+    expected = [(tell(first, 1, 329.0), 1, 329.0)]
+    tell(second, 1, 521.0)
+    upkeep.step()
+    expected += [(tell(first, 2, 200.0), 1, 200.0)]
+    upkeep.step()
+    assert shown() == expected
+    # One that is killed before it looks again: the next one reads the curves.
+    expected += [(tell(second, 2, 150.0), 2, 150.0)]
+    tell(second, 3, 151.0)
+    upkeep = Sweeps(world.service, epoch=lambda: world.loop.epoch)
+    upkeep.step()
+    assert shown() == expected
+    sweeps.stop_sweep(world.service, ann, made.id)
+    upkeep.step()
+    assert shown() == expected
+    more = models.MoreBudgetRequest(trials=1)
+    sweeps.add_to_budget(world.service, ann, made.id, more, key="more")
+    for _ in range(3):
+        upkeep.step()
+        world.pass_time(1000)
+    assert shown() == expected
+
+
 def test_a_metric_that_nobody_tells_is_said_while_the_first_trials_run(tmp_path: Path) -> None:
     world = ServiceWorld(tmp_path)
     asked = models.SweepRequest.model_validate(

@@ -364,6 +364,11 @@ def search() -> dict[str, Any]:
         "budget_milli_gpu_s": 36_000_000,
         "until_ms": None,
         "best": trials[0],
+        "improvements": [
+            {"at_ms": TWO + n * HOUR, "trial": 8 - n, "value": 0.9 + n / 40} for n in range(4)
+        ],
+        "improvements_thinned": False,
+        "improvements_begun_late": False,
         "rungs": [{"step": 5, "came": 7, "went_on": 3}, {"step": 15, "came": 3, "went_on": 1}],
         "trials": trials,
         "request": {"roles": [{"milli_gpu": 1000, "count": 1, "command": ["python", "train.py"]}]},
