@@ -12,7 +12,12 @@ from gpucommons.scheduler.cli.present import show, table
 from gpucommons.scheduler.client import report_calls
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.text.report_parquet import report_parquet
-from gpucommons.scheduler.models.text.report_rows import SAMPLE_NOTE, report_csv, report_table
+from gpucommons.scheduler.models.text.report_rows import (
+    SAMPLE_NOTE,
+    report_csv,
+    report_table,
+    simulated_note,
+)
 
 HEADER = ("TEAM", "OWNER", "PROJECT", "HELD", "USED", "IDLE", "BORROWED", "LENT", "LOST")
 _DIGITS = 4
@@ -101,9 +106,8 @@ def as_table(answer: models.Report) -> str:
     shown = report_table(answer, unknown="unknown")
     rows = [*shown.rows, shown.total] if shown.rows else []
     header = (*HEADER, *(name.upper() for name in shown.columns[len(HEADER) :]))
-    return "\n".join(
-        filter(None, (table(header, rows), "GPU hours", shown.note, _sample_note(answer)))
-    )
+    notes = (shown.note, simulated_note(answer.simulated_pools), _sample_note(answer))
+    return "\n".join(filter(None, (table(header, rows), "GPU hours", *notes)))
 
 
 def _sample_note(answer: models.Report) -> str:

@@ -115,6 +115,8 @@ class Report(SampleView):
     capacity_milli_gpu_h: int | None = None
     #: Whether all teams are here, and not the caller's alone.
     all_teams: bool = False
+    #: Pools in which any of it was held whose GPUs are simulated: their use was not measured on a GPU.
+    simulated_pools: list[str] = []
     #: The same by day, UTC; the first and the last may be parts of one.
     days: list[ReportDay] = []
     #: Whole weeks that the span touches.
@@ -139,6 +141,8 @@ class Utilisation(SampleView):
     kept_days: int | None
     #: Whether `there` counts quotas of teams, and not all GPUs of pools.
     of_quotas: bool
+    #: Of the pools that are drawn, those whose GPUs are simulated.
+    simulated_pools: list[str] = []
     #: What can be chosen.
     pools: list[str]
     teams: list[str]

@@ -21,6 +21,7 @@ from gpucommons.gpu.connections.listening import BACKLOG
 from gpucommons.scheduler.client import AsyncSchedulerClient
 from gpucommons.scheduler.languages.texts import languages, of_template, of_template_many
 from gpucommons.scheduler.models.text.number_words import decimal
+from gpucommons.scheduler.models.text.report_rows import simulated_note
 from gpucommons.scheduler.pages import (
     admin,
     admin_writes,
@@ -107,6 +108,7 @@ def templates() -> jinja2.Environment:
         "number": words.amount,
         "column": words.column,
         "decimal": decimal,
+        "simulated_note": simulated_note,
     }
     return environment
 

@@ -19,6 +19,7 @@ function use(...spans: IUseSpan[]): IJobUse {
   return {
     spans,
     asked_milli_gpu: 2000,
+    simulated: false,
     used_milli_gpu: 500,
     memory_used_mib_max: 1000,
     text: 'asked 2 GPUs, used 0.5'

@@ -24,7 +24,8 @@ const USE: IJobUse = {
   asked_milli_gpu: 2000,
   used_milli_gpu: 1690,
   memory_used_mib_max: 12_200,
-  text: 'asked 2 GPUs, used 1.7'
+  text: 'asked 2 GPUs, used 1.7',
+  simulated: false
 };
 
 function drawn(child: React.ReactElement): string {
@@ -48,6 +49,13 @@ it('says what a job used of what it asked for', () => {
   expect(useWords(USE)).toContain('11.9 GiB, the fullest worker');
   expect(useWords({ ...USE, memory_held_mib: 39_731 })).toContain(
     '11.9 of 38.8 GiB, the fullest worker'
+  );
+});
+
+it('says that the use of simulated GPUs was not measured on one', () => {
+  expect(useWords(USE)).not.toContain('simulated');
+  expect(useWords({ ...USE, simulated: true })).toContain(
+    '11.9 GiB, the fullest worker (simulated)'
   );
 });
 

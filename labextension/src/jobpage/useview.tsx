@@ -42,7 +42,11 @@ export function UseView(props: {
         label={trans.__('GPUs, of %1 held', gpus(rounded(view.mostMilliGpu)))}
         text={use.text}
       />
-      <Band band={view.memory} label={trans.__('GPU memory')} text={memory} />
+      <Band
+        band={view.memory}
+        label={trans.__('GPU memory')}
+        text={use.simulated ? `${memory} (${trans.__('simulated')})` : memory}
+      />
     </>
   );
 }

@@ -19,6 +19,8 @@ export interface IJobUse {
   memory_held_mib?: number | null;
   /** "asked 2 GPUs, used 0.2". */
   text: string;
+  /** What was used is processor time: any of its GPUs were simulated. */
+  simulated: boolean;
   /** Why it borrows though its team's guarantee has room for it; '' where neither is so. */
   borrowed_text?: string;
 }

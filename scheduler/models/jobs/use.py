@@ -36,5 +36,7 @@ class JobUse(View):
     #: Held where there was no price.
     unpriced_milli_gpu_h: int = 0
     currency: str = ""
+    #: What was used is processor time: any of the GPUs that it held were simulated.
+    simulated: bool = False
     #: A measurement of its last minute may still come, or it runs.
     is_pending: bool = False

@@ -64,6 +64,7 @@ def report_parquet(report: Report) -> bytes:
         "to_ms": str(report.to_ms),
         "currency": report.currency,
         "sample_data": str(report.is_sample).lower(),
+        "simulated_pools": ",".join(report.simulated_pools),
     }
     out = io.BytesIO()
     pq.write_table(pa.table(columns).replace_schema_metadata(about), out)

@@ -23,6 +23,16 @@ SAMPLE_NOTE = "Sample data of the demo: made up, and nowhere stored."
 TEAM_ITSELF = "(team)"
 
 
+def simulated_note(pools: Sequence[str]) -> str:
+    """That use of these pools was not measured on a GPU; "" where it was of all."""
+    if not pools:
+        return ""
+    return gettext(
+        "Simulated: the GPUs of %(pools)s have no hardware; what was used of them is processor time.",
+        pools=", ".join(pools),
+    )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReportTable:
     """Rows of text, and their sum."""
@@ -117,8 +127,8 @@ def report_csv(report: Report) -> str:
     shown = report_table(report, unknown="")
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
-    note = ((SAMPLE_NOTE,),) if report.is_sample else ()
-    for row in (shown.columns, *shown.rows, shown.total, *note):
+    notes = (SAMPLE_NOTE if report.is_sample else "", simulated_note(report.simulated_pools))
+    for row in (shown.columns, *shown.rows, shown.total, *((note,) for note in notes if note)):
         writer.writerow(map(in_a_spreadsheet, row))
     return out.getvalue()
 

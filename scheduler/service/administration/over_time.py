@@ -157,6 +157,12 @@ def written_ms(now_ms: int) -> Millis:
     return Millis(now_ms - now_ms % 60_000 - _WRITTEN_MS)
 
 
+def simulated(service: Service, pools: Iterable[str]) -> list[str]:
+    """Those of these pools whose GPUs are simulated, as far as they are still there."""
+    asked, there = frozenset(pools), service.loop.cluster.pools
+    return sorted(name for name, pool in there.items() if pool.simulated and name in asked)
+
+
 def daily(
     service: Service, from_ms: int, to_ms: int, teams: frozenset[TeamName] | None
 ) -> Past | None:

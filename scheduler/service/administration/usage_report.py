@@ -58,6 +58,7 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
         rows=rows,
         currency=currency,
         all_teams=teams is None,
+        simulated_pools=over_time.simulated(service, {one.pool for one, _ in priced if one.held}),
         is_sample=sample,
         has_sample=service.sample is not None,
         days=[] if past is None else over_time.days(past, from_ms, to_ms),

@@ -19,6 +19,7 @@ from gpucommons.scheduler.service.administration.over_time import (
     drawn,
     monday_of,
     of_pool,
+    simulated,
     weeks,
     written_ms,
 )
@@ -73,6 +74,7 @@ def utilisation(service: Service, principal: Principal, asked: Asked) -> Utilisa
         step_ms=steps.length_ms,
         kept_days=service.settings.kept_days,
         of_quotas=past.teams is not None,
+        simulated_pools=simulated(service, pools if pool is None else (pool,)),
         pools=sorted(pools),
         teams=sorted(teams),
         lines=[

@@ -49,6 +49,8 @@ def use_view(
     why_none = NOT_YET if awaited else _why_none(rows, held)
     cluster = cluster or Cluster()
     said = use_text(asked, used, submitted_milli_gpu=_submitted(workload), why_none=why_none)
+    simulated = used is not None and _is_simulated(rows, cluster)
+    said += " (simulated)" if simulated else ""
     currency = costs.currency_of(cluster.pools.values())
     cost = costs.of_rows(cluster.pools, rows)
     return models.JobUse(
@@ -62,7 +64,14 @@ def use_view(
         unpriced_milli_gpu_h=costs.in_hours(cost.unpriced) if currency else 0,
         currency=currency,
         is_pending=is_pending,
+        simulated=simulated,
     )
+
+
+def _is_simulated(rows: Sequence[LedgerRow], cluster: Cluster) -> bool:
+    """Whether any of it was held where no real GPUs are."""
+    pools = (cluster.pools.get(row.pool) for row in rows)
+    return any(pool is not None and pool.simulated for pool in pools)
 
 
 def _cost_text(cost: costs.Cost, currency: str, *, is_over: bool) -> str:

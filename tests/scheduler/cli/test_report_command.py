@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -66,6 +67,19 @@ def test_a_month_is_reported_in_gpu_hours(cli: Cli) -> None:
         ["Total", "15.000", "6.000", "0.000", "15.000", "0.000", "1.000"],
     ]
     assert lines[-2:] == ["GPU hours", "Who lent 15.000 of the borrowed GPU hours is not known."]
+
+
+def test_use_of_simulated_gpus_is_said_to_be_so_in_the_table_and_the_spreadsheet(
+    cli: Cli, world: WatchedWorld
+) -> None:
+    said = "Simulated: the GPUs of gpu have no hardware; what was used of them is processor time."
+    month = ("report", "--month", "2026-11")
+    assert said not in cli(*month, by="root").out
+    pools = {name: replace(pool, simulated=True) for name, pool in world.cluster.pools.items()}
+    world.loop._cluster = replace(world.cluster, pools=pools)
+    assert said in cli(*month, by="root").out.splitlines()
+    spreadsheet = csv.reader(io.StringIO(cli(*month, "--csv", by="root").out))
+    assert [said] in list(spreadsheet)
 
 
 def test_what_a_team_lent_has_a_line_of_its_own(cli: Cli, world: WatchedWorld) -> None:

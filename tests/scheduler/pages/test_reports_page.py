@@ -103,6 +103,19 @@ async def test_sample_data_are_offered_and_marked_on_each_page_and_file(
         assert answer.text.rstrip().endswith(f'"{note}"')
 
 
+async def test_use_of_simulated_gpus_is_said_to_be_so_on_both_pages(
+    visit: Any, scheduler: Any
+) -> None:
+    admin = await visit("admin")
+    said = "Simulated: the GPUs of a100, &lt;b&gt; have no hardware"
+    for route in ("report", "utilisation"):
+        own = scheduler.answers[f"GET /v1/{route}"]
+        assert "Simulated:" not in await admin.page(f"admin/{route}")
+        pools = {"simulated_pools": ["a100", "<b>"]}
+        scheduler.answers[f"GET /v1/{route}"] = own.model_copy(update=pools)
+        assert said in await admin.page(f"admin/{route}")
+
+
 async def test_parquet_is_offered_where_its_library_is(
     visit: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from service_world import ServiceWorld, a_request
 from stored_rows import ledger_row
@@ -63,6 +65,24 @@ def test_points_are_means_of_what_the_ledger_holds(worked: ServiceWorld) -> None
     held = sum(row.held_milli_gpu_ms for row in rows)
     start_ms = min(row.minute_ms for row in rows)
     assert held == pytest.approx(2000 * (found.to_ms - start_ms), rel=0.05)
+
+
+def test_use_of_simulated_gpus_is_said_to_be_so_in_utilisation_and_report(
+    worked: ServiceWorld,
+) -> None:
+    def told() -> list[list[str]]:
+        now_ms = worked.now_ms
+        report = usage_report.report(
+            worked.service, worked.admin, from_ms=now_ms - DAY_MS, to_ms=now_ms
+        )
+        return [seen(worked).simulated_pools, report.simulated_pools]
+
+    assert told() == [[], []]
+    pools = {name: replace(pool, simulated=True) for name, pool in worked.cluster.pools.items()}
+    worked.loop._cluster = replace(worked.cluster, pools=pools)
+    assert told() == [["gpu"], ["gpu"]]
+    before = usage_report.report(worked.service, worked.admin, from_ms=1, to_ms=2)
+    assert before.simulated_pools == [], "nothing of it was held there"
 
 
 def test_it_is_coarser_the_longer_ago(worked: ServiceWorld) -> None:

@@ -9,7 +9,7 @@ from stored_rows import NOW, ledger_row, running
 
 from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.scheduler.core.model.going_on import Resized, Size
-from gpucommons.scheduler.core.model.resources import Device, Node
+from gpucommons.scheduler.core.model.resources import Device, Node, Pool
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
     DeviceId,
@@ -46,6 +46,20 @@ def test_use_is_the_mean_of_what_was_measured_and_the_rest_stays_unknown() -> No
     found = use_view(_holding(), [_row(0, 20, 100), _row(1, None), _row(2, 60, 300)], now_ms=NOW)
     assert [span.used_milli_gpu for span in found.spans] == [100, None, 300]
     assert (found.used_milli_gpu, found.memory_used_mib_max) == (200, 300)
+
+
+def test_use_of_simulated_gpus_is_said_to_be_so_where_there_is_a_number() -> None:
+    pool = Pool(name=PoolName("gpu"), executor="fake")
+    row = replace(_row(0, 20, 100), pool=pool.name)
+    for simulated, said in ((True, "used 0.10 (simulated)"), (False, "used 0.10")):
+        cluster = Cluster(pools={pool.name: replace(pool, simulated=simulated)})
+        found = use_view(_holding(), [row], now_ms=NOW, cluster=cluster)
+        assert found.text.endswith(said)
+        assert found.simulated is simulated
+    unread = use_view(
+        _holding(), [replace(row, compute_percent_mean=None)], now_ms=NOW, cluster=cluster
+    )
+    assert unread.simulated is False
 
 
 def test_memory_is_told_beside_that_of_the_worker_that_has_most() -> None:
