@@ -212,8 +212,13 @@ export function sweepMessages(msg: Messages) {
       );
     },
 
-    noGpus(): string {
-      return trans.__('Nothing was held for a whole minute yet.');
+    /** Of a minute it is known what was held once the ledger has it. */
+    noGpus({ ended_ms: ended, milli_gpu_s: held }: ISweep): string {
+      return ended != null && held === 0
+        ? trans.__('It held no GPU.')
+        : trans.__(
+            'Not drawn yet: each minute is, once it is over and in the ledger, a minute or two later.'
+          );
     },
 
     stopTitle(name: string): string {

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { PanelContext } from '../components/context';
 import type { ISweep, ITrial } from '../server/sweeps';
 import { msg } from '../testing/make';
+import { sweepMessages } from './messages';
 import { OneSweep } from './onesweep';
 
 beforeEach(() => {
@@ -41,6 +42,16 @@ function sweepWith(told: number): ISweep {
     trials: trials as unknown as ITrial[]
   };
 }
+
+it('says of GPUs in use only what is known', () => {
+  const { noGpus } = sweepMessages(msg);
+  const sweep = sweepWith(1);
+  expect(noGpus(sweep)).toContain('Not drawn yet');
+  expect(noGpus({ ...sweep, ended_ms: 5, milli_gpu_s: 9 })).toContain(
+    'Not drawn yet'
+  );
+  expect(noGpus({ ...sweep, ended_ms: 5 })).toBe('It held no GPU.');
+});
 
 /** The page of a sweep that this many trials have told; what it asked for, by its last word. */
 async function drawnWith(trialsNow: () => number) {

@@ -133,8 +133,10 @@ function Head(props: {
       await act(() => stopSweep(model.api, sweep.id));
     }
   };
-  const role = sweep.request?.roles[0];
-  const each = (role?.milli_gpu ?? 0) * (role?.count ?? 1);
+  const each = (sweep.request?.roles ?? []).reduce(
+    (sum, role) => sum + (role.milli_gpu ?? 0) * (role.count ?? 1),
+    0
+  );
   const budget = sweep.budget_milli_gpu_s;
   const isOver = sweep.ended_ms != null;
   const mayAdd = isOver ? sweep.owner === model.whoami?.name : true;
@@ -253,7 +255,7 @@ const DrawnBoxes = React.memo(
             aside={trans.__('mean of each minute')}
           />
           {gpus.length === 0 ? (
-            <p className="gc-Muted">{msg.noGpus()}</p>
+            <p className="gc-Muted">{msg.noGpus(sweep)}</p>
           ) : (
             <>
               <Chart

@@ -12,13 +12,11 @@ from gpucommons.scheduler.models.reports import FinishedWeek, ReportDay, UsePoin
 from gpucommons.scheduler.service.costs import in_hours
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.quota_minutes.base import WHOLE_POOL, QuotaMinute
-from gpucommons.scheduler.store.reports.base import Steps, UsageSum
+from gpucommons.scheduler.store.reports.base import Steps, UsageSum, written_ms
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 WEEK_MS = 7 * DAY_MS
-#: The ledger has a minute some seconds after it is over.
-_WRITTEN_MS = 60_000
 
 
 @dataclass(kw_only=True, slots=True)
@@ -146,15 +144,6 @@ def drawn(
 def count_of(steps: Steps) -> int:
     """How many there are."""
     return -(-(steps.to_ms - steps.from_ms) // steps.length_ms)
-
-
-def written_ms(now_ms: int) -> Millis:
-    """Up to where the ledger is written, most likely: all that looks back ends there.
-
-    After it there are rows of what has ended already, without those of who lent it, and pages that
-    end elsewhere would differ.
-    """
-    return Millis(now_ms - now_ms % 60_000 - _WRITTEN_MS)
 
 
 def simulated(service: Service, pools: Iterable[str]) -> list[str]:

@@ -15,7 +15,7 @@ from gpucommons.scheduler.service.administration import over_time
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.history import lent_fields, report_rows
 from gpucommons.scheduler.store.quota_minutes.base import in_whole_rows
-from gpucommons.scheduler.store.reports.base import Steps, UsageSum
+from gpucommons.scheduler.store.reports.base import Steps, UsageSum, written_ms
 
 #: The longest report, in days.
 _LONGEST_REPORT_DAYS = 400
@@ -48,7 +48,7 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
     from_ms, to_ms = in_whole_rows(from_ms=from_ms, to_ms=to_ms, now_ms=service.now_ms())
     teams = authorization.history.report_teams(principal)
     past = over_time.daily(service, from_ms, to_ms, teams) if drawn else None
-    until_ms = max(from_ms, min(to_ms, over_time.written_ms(service.now_ms())))
+    until_ms = max(from_ms, min(to_ms, written_ms(service.now_ms())))
     priced = priced_sums(service, Millis(from_ms), Millis(until_ms), teams, past=past)
     currency = costs.currency_of(_priced(service).values())
     rows = report_rows(priced, currency)

@@ -21,11 +21,10 @@ from gpucommons.scheduler.service.administration.over_time import (
     of_pool,
     simulated,
     weeks,
-    written_ms,
 )
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.quota_minutes.base import FOLDED_MS
-from gpucommons.scheduler.store.reports.base import Steps
+from gpucommons.scheduler.store.reports.base import Steps, written_ms
 
 #: Up to so many days, steps of such a length.
 RESOLUTIONS = ((2, FOLDED_MS), (14, HOUR_MS), (120, DAY_MS), (400, WEEK_MS))

@@ -69,8 +69,14 @@ def sweep_view(
     )
 
 
-def known_until(ended_ms: Millis | None, now_ms: Millis) -> Millis:
-    """Up to where it is known what was held: of the minute that goes on, only what has ended in it."""
+def known_until(ended_ms: Millis | None, now_ms: Millis, *, written_ms: Millis | None) -> Millis:
+    """Up to where it is known what was held.
+
+    Of jobs that hold GPUs the ledger has minutes up to ``written_ms`` alone, of others all: drawn beyond
+    it, those that run would have none. None = nothing holds any.
+    """
+    if written_ms is not None:
+        return written_ms if ended_ms is None else min(ended_ms, written_ms)
     return Millis(now_ms // _MINUTE_MS * _MINUTE_MS) if ended_ms is None else ended_ms
 
 

@@ -7,6 +7,18 @@ from typing import Protocol
 
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName, UserName
 
+#: The ledger has a minute some seconds after it is over.
+_WRITTEN_MS = 60_000
+
+
+def written_ms(now_ms: int) -> Millis:
+    """Up to where the ledger is written, most likely: all that looks back ends there.
+
+    After it there are rows of what has ended already, without those of who lent it, and pages that
+    end elsewhere would differ.
+    """
+    return Millis(now_ms - now_ms % 60_000 - _WRITTEN_MS)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Steps:

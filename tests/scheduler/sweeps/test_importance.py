@@ -111,10 +111,16 @@ def test_of_the_minute_in_which_a_sweep_ends_only_its_part_counts() -> None:
     assert [one.milli_gpu for one in gpus_in_use([row], 70_000, 90_000)] == [2000]
 
 
-def test_the_minute_that_goes_on_is_drawn_once_it_is_over() -> None:
+def test_a_minute_is_drawn_once_the_ledger_has_all_of_it() -> None:
     """A trial that runs on is not in the ledger yet: what ended beside it would look like all."""
-    assert known_until(None, Millis(90_000)) == 60_000
-    assert known_until(Millis(75_000), Millis(90_000)) == 75_000
+    written_ms, now_ms = Millis(60_000), Millis(122_000)
+    assert known_until(None, now_ms, written_ms=written_ms) == 60_000
+    # What is over while its jobs give their GPUs back.
+    assert known_until(Millis(75_000), now_ms, written_ms=written_ms) == 60_000
+    assert known_until(Millis(45_000), now_ms, written_ms=written_ms) == 45_000
+    # Nothing holds a GPU: all that was held is written.
+    assert known_until(None, now_ms, written_ms=None) == 120_000
+    assert known_until(Millis(75_000), now_ms, written_ms=None) == 75_000
 
 
 @pytest.mark.parametrize("begins", [0, 7, 1003])

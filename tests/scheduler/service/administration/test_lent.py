@@ -8,12 +8,12 @@ from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName, UserName
-from gpucommons.scheduler.service.administration import over_time, usage_report
+from gpucommons.scheduler.service.administration import usage_report
 from gpucommons.scheduler.service.costs import Cost
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.service.views.history import lent_fields, report_rows
 from gpucommons.scheduler.store.quota_minutes.base import QuotaMinute
-from gpucommons.scheduler.store.reports.base import UsageSum
+from gpucommons.scheduler.store.reports.base import UsageSum, written_ms
 
 MINUTE_MS = 60_000
 
@@ -39,7 +39,7 @@ def test_lent_and_what_is_in_no_quota_make_up_what_was_borrowed(world: ServiceWo
 
     found = report(world)
 
-    rows = world.store.ledger(from_ms=Millis(0), to_ms=over_time.written_ms(world.now_ms))
+    rows = world.store.ledger(from_ms=Millis(0), to_ms=written_ms(world.now_ms))
     held = sum(row.held_milli_gpu_ms for row in rows)
     borrowed = sum(row.borrowed_milli_gpu_h for row in found.rows)
     assert borrowed == round(held / 3_600_000) > 1000
