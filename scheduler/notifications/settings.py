@@ -12,18 +12,13 @@ import stat
 from pathlib import Path
 from typing import Annotated, Literal
 
-import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
     StringConstraints,
-    ValidationError,
     model_validator,
 )
-
-from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.files.yaml_text import read_yaml
 
 #: As users have them; no quotes, comments or several addresses. A domain may be of this site alone.
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250})")
@@ -80,27 +75,6 @@ class NotificationSettings(_Strict):
 
     mail: MailSettings | None = None
     webhooks: WebhookSettings | None = None
-
-
-def read_settings(path: Path) -> NotificationSettings:
-    """Read the file, and see that the login can be read, too.
-
-    Raises
-    ------
-    BadRequest
-        When one of them cannot be, or says something else.
-    """
-    try:
-        found = NotificationSettings.model_validate(read_yaml(path.read_text()) or {})
-        if found.mail is not None and found.mail.login_file is not None:
-            read_login(found.mail.login_file)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise BadRequest(f"{path}: {where}: {first['msg']}.") from None
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise BadRequest(f"{path} does not say how people are told: {error}") from None
-    return found
 
 
 def read_login(path: Path) -> tuple[str, str]:

@@ -50,8 +50,7 @@ from gpucommons.scheduler.loop.loop import Loop, Surroundings
 from gpucommons.scheduler.loop.usage_readings import Gathering
 from gpucommons.scheduler.models.text.yaml_errors import read_model
 from gpucommons.scheduler.notifications import webhook
-from gpucommons.scheduler.notifications.settings import NotificationSettings
-from gpucommons.scheduler.notifications.settings import read_settings as read_notifications
+from gpucommons.scheduler.notifications.settings import NotificationSettings, read_login
 from gpucommons.scheduler.service.in_memory.activity import ActivityBoard
 from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.in_memory.submit_and_upload_allowances import SubmitLimit, uploads
@@ -309,6 +308,24 @@ def _service(
 
 def _notifications(path: Path | None) -> NotificationSettings:
     return NotificationSettings() if path is None else read_notifications(path)
+
+
+def read_notifications(path: Path) -> NotificationSettings:
+    """The YAML file that says how people are told; the login that it names is to be readable, too.
+
+    Raises
+    ------
+    BadRequest
+        When one of them cannot be read or says something else.
+    """
+    try:
+        found = read_model(NotificationSettings, path.read_text(), empty={})
+        if found.mail is not None and found.mail.login_file is not None:
+            read_login(found.mail.login_file)
+    except (OSError, ValueError, BadRequest) as error:
+        message = f"{path} does not say how people are told: {error}"
+        raise BadRequest(message) from None
+    return found
 
 
 def read_config(path: Path) -> models.ConfigModel:

@@ -302,7 +302,7 @@ def test_a_try_gets_the_job_whose_end_nobody_told_and_else_a_new_one(
         (
             "AirflowFailException: 'much' is not a number of GPUs",
             "AirflowFailException: There is no file",
-            "Input should be 'low', 'normal' or 'high'",
+            "must be 'low', 'normal' or 'high'",
             "AirflowFailException: Name one thing to run",
             "AirflowFailException: The connection empty has no address",
             "AirflowException: The scheduler at",

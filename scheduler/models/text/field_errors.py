@@ -50,6 +50,7 @@ _LIMITS: Mapping[str, str] = {
     "greater_than": "must be more than {gt:g}",
     "finite_number": "must be a number, not NaN or without end",
     "too_short": "needs at least {min_length}",
+    **dict.fromkeys(("literal_error", "enum"), "must be {expected}"),
     "string_too_long": "must have at most {max_length} characters",
 }
 #: By the form that is needed, where something of another form was written.
@@ -64,6 +65,10 @@ _FORMS: Mapping[str, str] = {
         "fields with their values are needed (name: value)",
     ),
     "string_type": "a text is needed",
+    "path_type": "a path is needed",
+    **dict.fromkeys(
+        ("ip_v4_network", "ip_v6_network"), "a network is needed, as in 10.1.2.0/24 or fd00::/8"
+    ),
     "missing": "this field is needed",
 }
 #: Of all mistakes so many are told: more help nobody, and each takes a while to put into words.
@@ -133,7 +138,9 @@ def mistakes(
 def listed(sentences: Iterable[str], error: ValidationError) -> str:
     """What was said of its mistakes, and how many more there are."""
     more = error.error_count() - MOST_TOLD
-    return "; ".join((*sentences, *((f"and {more:,} more",) if more > 0 else ())))
+    # What may be of several kinds was refused as each of them.
+    once = dict.fromkeys(sentences)
+    return "; ".join((*once, *((f"and {more:,} more",) if more > 0 else ())))
 
 
 def first_mistake(error: ValidationError, *, of: str = "The request") -> str:

@@ -28,9 +28,9 @@ from gpucommons.scheduler.notifications.settings import (
     WebhookSettings,
     default_address,
     read_login,
-    read_settings,
     refusal,
 )
+from gpucommons.scheduler.wiring.app import read_notifications
 
 ANN = UserName("ann")
 HERE = WebhookSettings(http=True, allow=("127.0.0.0/8",))
@@ -291,24 +291,38 @@ def test_the_file_is_read_whole_or_refused_with_the_place_of_the_mistake(tmp_pat
         f" login_file: {login}}}\nwebhooks: {{allow: [10.1.2.0/24]}}\n"
     )
     file.write_text(whole)
-    found = read_settings(file)
+    found = read_notifications(file)
     assert found.mail is not None
     assert (found.mail.tls, found.mail.port) == ("starttls", 587)
     assert read_login(login) == ("gpu", "secret")
     for text, why in (
         (whole.replace("sender: gpu@example.org", "sender: gpu"), "no mail address"),
-        (whole.replace("domains: [example.org]", "domains: []"), "mail.domains"),
+        (
+            whole.replace("domains: [example.org]", "domains: []"),
+            r"mail\.domains: needs at least 1",
+        ),
+        (
+            whole.replace("host:", "tls: ssl, host:"),
+            "mail.tls: must be 'starttls', 'tls' or 'none'$",
+        ),
+        (
+            whole.replace("login_file:", "logn_file:"),
+            "there is no such field; did you mean login_file",
+        ),
         (whole.replace("host: smtp.example.org", "tls: none, host: x"), "readable"),
-        (whole.replace("10.1.2.0/24", "inside"), "webhooks.allow"),
-        ("mail: {password: secret}", "mail.host"),
+        (
+            whole.replace("10.1.2.0/24", "inside"),
+            r"line 2, webhooks\.allow\.0: a network is needed, as in 10\.1\.2\.0/24 or fd00::/8$",
+        ),
+        ("mail: {password: secret}", "line 1, mail.host: this field is needed"),
         ("mail: [", "does not say how people are told"),
     ):
         file.write_text(text)
         with pytest.raises(BadRequest, match=why) as refused:
-            read_settings(file)
+            read_notifications(file)
         assert "secret" not in str(refused.value)
     file.write_text("")
-    assert read_settings(file).mail is None
+    assert read_notifications(file).mail is None
 
 
 def test_a_login_that_others_can_read_is_not_used(tmp_path: Path) -> None:
