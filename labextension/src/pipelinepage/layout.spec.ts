@@ -44,7 +44,7 @@ it('writes no words of one line over those of another', () => {
   edges.forEach((one, number) => {
     for (const other of edges.slice(number + 1)) {
       const isApart =
-        Math.abs(one.x - other.x) >= 130 || Math.abs(one.y - other.y) >= 18;
+        Math.abs(one.x - other.x) >= 118 || Math.abs(one.y - other.y) >= 18;
       expect(isApart, `${one.from}-${one.to} ${other.from}-${other.to}`).toBe(
         true
       );

@@ -1,9 +1,9 @@
 /** Where the steps of a graph stand, and which lines lead from one to another. Pure. */
 import type { IStep } from '../server/pipelines';
 
-export const STEP_WIDTH = 220;
+export const STEP_WIDTH = 208;
 export const STEP_HEIGHT = 78;
-const GAP_X = 130;
+const GAP_X = 118;
 const GAP_Y = 20;
 const WORDS_HEIGHT = 18;
 /** Where on a line its words may stand, best first: in the middle, else nearer to one end. */

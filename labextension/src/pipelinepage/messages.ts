@@ -114,12 +114,20 @@ export function pipelineMessages(msg: Messages) {
       );
     },
 
-    stepState({ state, job_state: job }: IStep): string {
+    stepState({ state, job_state: job, started_ms: begun }: IStep): string {
+      const inLine =
+        {
+          running: trans.__('running'),
+          preempting: trans.__('stopping'),
+          pausing: trans.__('stopping'),
+          paused: trans.__('paused')
+        }[job ?? ''] ??
+        // It was stopped for another, and goes on.
+        (begun == null ? trans.__('in line') : trans.__('stopped, in line'));
       return (
         {
           waiting: trans.__('waiting'),
-          submitted:
-            job === 'running' ? trans.__('running') : trans.__('in line'),
+          submitted: inLine,
           succeeded: trans.__('finished'),
           failed: trans.__('failed'),
           cancelled: trans.__('cancelled'),

@@ -258,7 +258,7 @@ function StepBox(props: {
   const inputs = step.inputs.map(each => visible(`${each.step}/${each.path}`));
   return (
     <li
-      className={`gc-Step gc-tone-${TONES[step.state] ?? 'plain'}`}
+      className={`gc-Step gc-tone-${toneOf(step)}`}
       data-state={step.state}
       style={{ left: x, top: y, ...size }}
       aria-label={step.name}
@@ -286,7 +286,9 @@ function StepBox(props: {
       </div>
       <div className="gc-Step-what">{step.what}</div>
       <div className="gc-Row gc-Muted">
-        <span className="gc-Step-what">{step.text || msg.span(step)}</span>
+        <span className="gc-Step-what" title={step.text || undefined}>
+          {step.text || msg.span(step)}
+        </span>
         {isLive && cancel !== null ? (
           <span className="gc-Right">
             <LinkButton
@@ -302,6 +304,12 @@ function StepBox(props: {
       </div>
     </li>
   );
+}
+
+/** One that is in line, or was stopped, does not run. */
+function toneOf({ state, job_state: job }: IStep): string {
+  const waits = state === 'submitted' && job !== 'running';
+  return (waits ? null : TONES[state]) ?? 'plain';
 }
 
 function refOf({ owner, name }: IPipeline): string {

@@ -185,6 +185,10 @@ function LastRuns(props: {
     <div>
       <div className="gc-Row">
         <h2>{trans.__('Last runs')}</h2>
+        {/* The hours of jobs elsewhere are the reader's own. */}
+        <span className="gc-Muted">
+          {runs.length > 0 ? schedule.time_zone : ''}
+        </span>
         <span className="gc-Right">
           {all === null && newest.length >= LISTED_RUNS ? (
             <LinkButton

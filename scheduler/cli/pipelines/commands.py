@@ -14,6 +14,7 @@ from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
 from gpucommons.scheduler.client import calls, pipeline_calls
 from gpucommons.scheduler.client.documents.jobs import Bounds
 from gpucommons.scheduler.client.documents.pipelines import read_pipeline, steps_in_order
+from gpucommons.scheduler.models.text.state_words import state_words
 
 _DEFAULT_FILE = "pipeline.yaml"
 
@@ -115,7 +116,8 @@ def describe(view: models.PipelineView) -> str:
             words.append(step.ended_text)
         words.append(step.text)
         said = " · ".join(word for word in words if word)
-        lines.append(f"  {step.name.ljust(width)}  {step.state.ljust(9)}  {said}")
+        state = state_words(step.job_state or "queued") if step.state == "submitted" else step.state
+        lines.append(f"  {step.name.ljust(width)}  {state.ljust(9)}  {said}")
         lines += [
             f"  {' ' * width}             reads {one.step}/{one.path} as {one.to}"
             for one in step.inputs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.types import Workload
+from gpucommons.scheduler.core.model.types import State, Workload
 from gpucommons.scheduler.errors import Misconfigured, UnknownWorkload
 from gpucommons.scheduler.models.text.job_summary import what_runs
 from gpucommons.scheduler.pipelines.next_steps import try_of
@@ -20,7 +20,9 @@ from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.pipelines.steps import stored_request
 from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.service.views.drills import way_view
 
+_IN_LINE = frozenset({State.QUEUED, State.NOMINATED, State.PAUSED})
 _FAILED = frozenset({StepState.FAILED, StepState.REFUSED, StepState.BLOCKED})
 
 
@@ -73,7 +75,7 @@ def _step_view(service: Service, piped: Piped, step: Step) -> models.StepView:
     return models.StepView(
         name=step.name,
         state=stands.state.value,
-        text=stands.text,
+        text=stands.text or ("" if job is None else _why_it_waits(service, job)),
         what=what,
         after={name: needs.value for name, needs in step.after.items()},
         inputs=[
@@ -88,6 +90,16 @@ def _step_view(service: Service, piped: Piped, step: Step) -> models.StepView:
         ended_text="" if job is None else job.ended_text or "",
         version=None if job is None else job.spec.snapshot,
     )
+
+
+def _why_it_waits(service: Service, job: Workload) -> str:
+    """As its own page says it: also of one that was stopped in its middle and is in line again."""
+    if job.state not in _IN_LINE:
+        return ""
+    way = way_view(job, service.loop.cluster, service.now_ms()) if job.attempts else None
+    reason = "" if job.reason is None else job.reason.text
+    goes_on = "" if way is None or way.in_reason else f"{way.text[:1].upper()}{way.text[1:]}."
+    return " ".join(filter(None, (goes_on, reason)))
 
 
 def _job(service: Service, stands: StepStanding) -> Workload | None:
