@@ -41,10 +41,10 @@ def test_a_step_that_is_stopped_for_another_team_goes_on_and_each_step_runs_once
 ) -> None:
     world = ServiceWorld(tmp_path)
 
+    run_ms = {"assembly-train-1": 5 * MINUTE, "claim-1": 2 * MINUTE}
+
     def script_of(launch: Any) -> Script:
-        return Script(
-            run_ms=5 * MINUTE if launch.workload.spec.name == "assembly-train-1" else 4000
-        )
+        return Script(run_ms=run_ms.get(launch.workload.spec.name, 4000))
 
     world.machine.script_of = script_of
     train = a_request(role={"command": ["python", "train.py"], "milli_gpu": 4000})
