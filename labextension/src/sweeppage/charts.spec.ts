@@ -2,14 +2,7 @@
 import { expect, it } from 'vitest';
 
 import type { ISweep, ITrial } from '../server/sweeps';
-import {
-  bests,
-  bestSoFar,
-  canBeCompared,
-  gpusInUse,
-  time,
-  told
-} from './charts';
+import { bests, bestSoFar, canBeCompared, gpusInUse, time } from './charts';
 import type { IChartWords, IColours } from './charts';
 
 const trial = (number: number, best: number | null) =>
@@ -49,6 +42,7 @@ it('draws the best so far up to what was told last, and never back', () => {
     { at_ms: 90, trial: 90, value: 0.7 }
   ];
   const sweep = { trials, improvements, metric: 'score' } as ISweep;
+  expect(bests(sweep).map(each => each.value)).toEqual([0.3, 0.4, 0.7]);
   const spec = bestSoFar(sweep, 60, {} as IChartWords, {} as IColours);
   const [, line] = spec.layer as { data: { values: { at: number }[] } }[];
   expect(line?.data.values.map(each => each.at)).toEqual([10, 30, 90, 110]);

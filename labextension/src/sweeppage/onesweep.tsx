@@ -134,7 +134,7 @@ function Head(props: {
     }
   };
   const each = (sweep.request?.roles ?? []).reduce(
-    (sum, role) => sum + (role.milli_gpu ?? 0) * (role.count ?? 1),
+    (sum, role) => sum + role.milli_gpu * role.count,
     0
   );
   const budget = sweep.budget_milli_gpu_s;
