@@ -27,7 +27,6 @@ from gpucommons.scheduler.service.lookup import also_ended
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
 from gpucommons.scheduler.service.views.sweeps import gpus_in_use, known_until, sweep_view
-from gpucommons.scheduler.store.reports.base import written_ms
 from gpucommons.scheduler.sweeps.script_arguments import command_with, variables_of
 from gpucommons.scheduler.sweeps.search_space import check_sampler, most_trials, space_of
 from gpucommons.scheduler.sweeps.sweep import (
@@ -217,9 +216,7 @@ def _gpus_in_use(service: Service, kept: Kept, trials: Sequence[Trial]) -> list[
     from_ms = Millis(kept.sweep.made_ms // 60_000 * 60_000)
     now_ms, workloads = service.now_ms(), service.loop.cluster.workloads
     holds = any(job is not None and job.current is not None for job in map(workloads.get, jobs))
-    to_ms = known_until(
-        kept.standing.ended_ms, now_ms, written_ms=written_ms(now_ms) if holds else None
-    )
+    to_ms = known_until(kept.standing.ended_ms, now_ms, holds=holds)
     rows = service.store.ledger(from_ms=from_ms, to_ms=to_ms, of=jobs) if jobs else ()
     return gpus_in_use(rows, kept.sweep.made_ms, to_ms)
 

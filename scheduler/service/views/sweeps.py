@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis, State, Workload, WorkloadId
 from gpucommons.scheduler.store.base import LedgerRow
+from gpucommons.scheduler.store.reports.base import written_ms
 from gpucommons.scheduler.sweeps.improvements import with_bests
 from gpucommons.scheduler.sweeps.search_space import words_of
 from gpucommons.scheduler.sweeps.sweep import OVER, Improvements, Kept, Sweep, Trial, TrialState
@@ -69,14 +70,14 @@ def sweep_view(
     )
 
 
-def known_until(ended_ms: Millis | None, now_ms: Millis, *, written_ms: Millis | None) -> Millis:
+def known_until(ended_ms: Millis | None, now_ms: Millis, *, holds: bool) -> Millis:
     """Up to where it is known what was held.
 
-    Of jobs that hold GPUs the ledger has minutes up to ``written_ms`` alone, of others all: drawn beyond
-    it, those that run would have none. None = nothing holds any.
+    Of jobs that hold GPUs (``holds``) the ledger lacks the newest minutes, of others it has all: drawn
+    beyond, those that run would have none.
     """
-    if written_ms is not None:
-        return written_ms if ended_ms is None else min(ended_ms, written_ms)
+    if holds:
+        return min(written_ms(now_ms), now_ms if ended_ms is None else ended_ms)
     return Millis(now_ms // _MINUTE_MS * _MINUTE_MS) if ended_ms is None else ended_ms
 
 

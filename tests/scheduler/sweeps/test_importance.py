@@ -113,14 +113,14 @@ def test_of_the_minute_in_which_a_sweep_ends_only_its_part_counts() -> None:
 
 def test_a_minute_is_drawn_once_the_ledger_has_all_of_it() -> None:
     """A trial that runs on is not in the ledger yet: what ended beside it would look like all."""
-    written_ms, now_ms = Millis(60_000), Millis(122_000)
-    assert known_until(None, now_ms, written_ms=written_ms) == 60_000
+    now_ms = Millis(122_000)
+    assert known_until(None, now_ms, holds=True) == 60_000
     # What is over while its jobs give their GPUs back.
-    assert known_until(Millis(75_000), now_ms, written_ms=written_ms) == 60_000
-    assert known_until(Millis(45_000), now_ms, written_ms=written_ms) == 45_000
+    assert known_until(Millis(75_000), now_ms, holds=True) == 60_000
+    assert known_until(Millis(45_000), now_ms, holds=True) == 45_000
     # Nothing holds a GPU: all that was held is written.
-    assert known_until(None, now_ms, written_ms=None) == 120_000
-    assert known_until(Millis(75_000), now_ms, written_ms=None) == 75_000
+    assert known_until(None, now_ms, holds=False) == 120_000
+    assert known_until(Millis(75_000), now_ms, holds=False) == 75_000
 
 
 @pytest.mark.parametrize("begins", [0, 7, 1003])
