@@ -18,6 +18,7 @@ from gpucommons.scheduler.client import calls, sweep_calls
 from gpucommons.scheduler.client.documents.jobs import Bounds, request_of_mapping
 from gpucommons.scheduler.client.documents.mappings import read_mapping
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences
 
 #: Fields of a sweep's file; all others are its job's.
@@ -176,11 +177,17 @@ def to_study(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _origin(view: models.SweepView) -> str:
+    """What it was submitted with, where that is another program's habit: an array of `sbatch`."""
+    origin = view.request.labels.get(ORIGIN_LABEL) if view.request is not None else None
+    return f" with {origin}" if origin else ""
+
+
 def describe(view: models.SweepView) -> str:
     """A sweep in lines."""
     lines = [
         f"{view.name}  {_state(view)} · {_count(view)}",
-        f"  team {view.team} · by {view.owner or 'somebody'} · {_gpu_hours(view)}",
+        f"  team {view.team} · by {view.owner or 'somebody'}{_origin(view)} · {_gpu_hours(view)}",
     ]
     if view.text:
         lines.append(f"  {view.text}")

@@ -102,6 +102,7 @@ def test_an_array_becomes_a_map_with_its_limit(cli: Cli, old: Path, world: Watch
     assert done.out == "Submitted batch job train-digits-v2-1\n"
     (array,) = cli("sweep", "list", "--output", "json").json["sweeps"]
     assert (array["kind"], array["trials_of"], array["max_parallel"]) == ("map", 3, 1)
+    assert "· by ann with sbatch ·" in cli("sweep", "show", array["name"]).out
     upkeep = Sweeps(world.service, epoch=lambda: world.loop.epoch)
     upkeep.step()
     upkeep.step()
