@@ -219,6 +219,23 @@ def test_a_call_is_one_of_the_api() -> None:
     assert wrong == []
 
 
+def test_the_reference_says_which_calls_are_paged_and_which_take_a_key() -> None:
+    page = (ROOT / "docs/reference/rest-api.md").read_text()
+    paged, keyed = (_calls_with(name) for name in ("cursor", "Idempotency-Key"))
+    lists, _, makes = page.partition("What makes something new")
+    assert {match[0] for match in CALL.finditer(lists)} == paged
+    assert {match[0] for match in CALL.finditer(makes)} == keyed
+
+
+def _calls_with(parameter: str) -> set[str]:
+    return {
+        f"{method.upper()} {path}"
+        for path, methods in describe()["paths"].items()
+        for method, call in methods.items()
+        if any(one["name"] == parameter for one in call.get("parameters", []))
+    }
+
+
 def test_a_target_of_make_is_there() -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     found = [(place, name) for place, code in places(CODE) for name in MAKE.findall(code[1])]
