@@ -37,6 +37,9 @@ class Loading:
     batch_samples: int | None = None
     #: Below which its files lie; empty = not known.
     file_system: str = ""
+    #: The library that made the loader: ``keras``, or ``keras_dataset`` of a ``PyDataset``, whose own
+    #: workers are counted then; empty = the script itself.
+    made_by: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -50,7 +50,7 @@ class LoadingQuestion:
 class LoadingHint:
     """One thing that the job's owner can do; the kind says which sentence, the values stand in it."""
 
-    #: ``cores``, ``node``, ``stream``, ``loader``, ``cache``, ``remote`` or ``far``.
+    #: ``cores``, ``node``, ``stream``, ``loader``, ``keras``, ``keras_dataset``, ``cache``, ``remote`` or ``far``.
     kind: str
     values: tuple[str, ...] = ()
 
@@ -79,13 +79,28 @@ def advise_loading(asked: LoadingQuestion) -> LoadingAdvice:
         return LoadingAdvice(verdict="fine")
     if asked.gpu_busy is not None and asked.gpu_busy >= BUSY:
         return LoadingAdvice(verdict="busy")
+    return _bound(asked, loading)
+
+
+def _bound(asked: LoadingQuestion, loading: Loading) -> LoadingAdvice:
+    """What would help one that waits."""
     hints = tuple(_hints(asked, loading))
+    if loading.made_by == "keras_dataset":
+        return _in_its_script(_more_workers(asked, loading, loading.workers or 0, hints))
     if loading.stream or loading.workers is None:
-        kind = "stream" if loading.stream else "loader"
+        kind = loading.made_by or ("stream" if loading.stream else "loader")
         return LoadingAdvice(verdict="bound", hints=(LoadingHint(kind=kind), *hints))
     if loading.workers > 0 and loading.late_percent < _UNEVEN_PERCENT:
         return _ahead(asked, loading, loading.workers, hints)
     return _more_workers(asked, loading, loading.workers, hints)
+
+
+def _in_its_script(found: LoadingAdvice) -> LoadingAdvice:
+    """Workers of a ``PyDataset``: nothing outside the script can set them."""
+    if found.workers is None:
+        return found
+    said = LoadingHint(kind="keras_dataset", values=(str(found.workers),))
+    return LoadingAdvice(verdict=found.verdict, hints=(said, *found.hints))
 
 
 def _more_workers(

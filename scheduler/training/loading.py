@@ -9,19 +9,17 @@ batch so begins anew as its script says.
 from __future__ import annotations
 
 import os
-import re
 import statistics
 import sys
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import Any, TypeVar
 
 from gpucommons.scheduler.data_loading import PREFETCH_VARIABLE, WORKERS_VARIABLE
+from gpucommons.scheduler.training import loaders
 
 #: Fewer batches say nothing; and so many of the newest are looked at.
 LEAST, WINDOW = 20, 256
@@ -29,9 +27,6 @@ LEAST, WINDOW = 20, 256
 _UNUSUAL = 10
 #: Of a batch: less than this part of it is no wait that anybody would see.
 _LATE = 0.02
-_MOST_PARTS, _DEEPEST = 10_000, 16
-#: As many as can be chosen; more are not told.
-_MOST_CHOSEN = 1024
 #: A script that makes a loader for each epoch does not fill memory with those of the past.
 _MOST_CLOCKS = 64
 _Batch = TypeVar("_Batch")
@@ -41,7 +36,8 @@ class LoaderClock:
     """The newest batches of one loader: how long each took, and how long of that it was waited for."""
 
     def __init__(self, about: Mapping[str, Any] | None = None) -> None:
-        self.about: dict[str, Any] = dict(about or {})
+        self.begun_as = dict(about or {})
+        self.about: dict[str, Any] = dict(self.begun_as)
         self.spent_us = 0
         self._batches: deque[tuple[int, int]] = deque(maxlen=WINDOW)
 
@@ -91,12 +87,19 @@ class Loading:
         """For one more loader."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
         shared = {"processes": self._processes, **({"cores": cores} if cores else {})}
+        again = loaders.MADE_BY in about and self._begun_as({**shared, **about})
+        if again:
+            return again
         if len(self._clocks) >= _MOST_CLOCKS:
             best = max(self._clocks, key=_spent)
             newest = [one for one in self._clocks if one is not best][2 - _MOST_CLOCKS :]
             self._clocks = [best, *newest]
         self._clocks.append(LoaderClock({**shared, **about}))
         return self._clocks[-1]
+
+    def _begun_as(self, about: Mapping[str, Any]) -> LoaderClock | None:
+        """Keras makes a loader for each epoch: they go on with one clock, or short epochs never told anything."""
+        return next((one for one in self._clocks if one.begun_as == about), None)
 
     def timed(self, batches: Iterable[_Batch]) -> Iterator[_Batch]:
         """The same batches, of any loader, and how long they are waited for."""
@@ -149,14 +152,14 @@ class Loading:
         def timed_next(this: Any) -> Any:
             clock = getattr(this, "_gpucommons_clock", None)
             if clock is None:  # it was begun before anybody looked
-                clock = this._gpucommons_clock = self.clock(_known_of(this))
+                clock = this._gpucommons_clock = self.clock(loaders.known_of(this))
             is_first = this._num_yielded == 0 or not hasattr(this, "_gpucommons_got_us")
             begun_us = self._now_us()
             batch = fetch(this)
             got_us = self._now_us()
             if is_first:
                 size = clock.about.get("batch_samples")
-                clock.about.update(_quietly(_sample_bytes, batch, size))
+                clock.about.update(_quietly(loaders.sample_bytes, batch, size))
             else:
                 clock.took(batch_us=got_us - this._gpucommons_got_us, wait_us=got_us - begun_us)
             this._gpucommons_got_us = got_us
@@ -168,7 +171,7 @@ class Loading:
         """A loader's first iterator. Where chosen workers cannot begin, those that its script says do."""
         before = (loader.num_workers, loader.prefetch_factor)
         self._choose(loader)
-        loader._gpucommons_clock = self.clock(_quietly(_about, loader))
+        loader._gpucommons_clock = self.clock(_quietly(loaders.about, loader))
         if (loader.num_workers, loader.prefetch_factor) == before:
             return _begun(begin, loader)
 
@@ -178,7 +181,7 @@ class Loading:
             # Where it keeps its workers, it would go on with those that failed.
             loader._iterator = None
             loader._gpucommons_clock.about.pop("prefetch", None)
-            loader._gpucommons_clock.about.update(_quietly(_about, loader))
+            loader._gpucommons_clock.about.update(_quietly(loaders.about, loader))
             return _begun(begin, loader)
 
         try:
@@ -191,8 +194,11 @@ class Loading:
         return as_its_script_says(why)
 
     def _choose(self, loader: Any) -> None:
-        """What somebody chose. A stream is left alone: each worker would read all of it once more."""
-        if self.workers is None or _is_stream(loader):
+        """What somebody chose. A stream is left alone: each worker would read all of it once more.
+
+        So is what Keras makes: it forks workers of its own, and its arrays may lie on a GPU.
+        """
+        if self.workers is None or loaders.is_stream(loader) or loaders.is_of_keras(loader):
             return
         loader.num_workers = self.workers
         if self.workers > 0:
@@ -234,74 +240,6 @@ def _spent(clock: LoaderClock) -> int:
 def _number(environ: Mapping[str, str], name: str) -> int | None:
     text = environ.get(name, "")
     return int(text) if text.isdecimal() else None
-
-
-def _is_stream(loader: Any) -> bool:
-    """By its name: torch need not be imported for it."""
-    return any(one.__name__ == "IterableDataset" for one in type(loader.dataset).__mro__)
-
-
-def _about(loader: Any) -> dict[str, Any]:
-    """What a loader says of itself: numbers of any kind, numpy's too."""
-    found: dict[str, Any] = {
-        "workers": _counted(loader.num_workers),
-        "stream": _is_stream(loader),
-    }
-    if loader.batch_size:
-        found["batch_samples"] = int(loader.batch_size)
-    if loader.num_workers > 0 and loader.prefetch_factor:
-        found["prefetch"] = _counted(loader.prefetch_factor)
-    with suppress(TypeError):  # a stream may have no end
-        found["samples"] = len(loader.dataset)
-    system = re.sub(r"[^\w.-]", "_", file_system_of(_folder_of(loader.dataset)))
-    return found | ({"file_system": system} if system else {})
-
-
-def _counted(number: Any) -> int:
-    return min(int(number), _MOST_CHOSEN)
-
-
-def _known_of(iterator: Any) -> dict[str, Any]:
-    workers = getattr(iterator, "_num_workers", None)
-    return {"workers": _counted(workers)} if isinstance(workers, int) else {}
-
-
-def _folder_of(dataset: Any) -> Path | None:
-    """Where its files lie, if it says so as torchvision's and Hugging Face's data sets do."""
-    for _ in range(_DEEPEST):
-        dataset = getattr(dataset, "dataset", dataset)  # a part of another one
-    root = getattr(dataset, "root", None)
-    cached = getattr(dataset, "cache_files", None)
-    if not isinstance(root, (str, Path)) and isinstance(cached, list) and cached:
-        root = cached[0].get("filename") if isinstance(cached[0], dict) else None
-    return Path(root).absolute() if isinstance(root, (str, Path)) else None
-
-
-def file_system_of(folder: Path | None, mounts: Path = Path("/proc/self/mounts")) -> str:
-    """The kind of file system below which it lies: ``ext4``, ``nfs4``; empty where that is not known."""
-    if folder is None:
-        return ""
-    try:
-        lines = [line.split() for line in mounts.read_text().splitlines()]
-    except OSError:
-        return ""
-    found = [(one[1], one[2]) for one in lines if len(one) > 2 and folder.is_relative_to(one[1])]  # noqa: PLR2004 - what, where, kind
-    return max(found, key=lambda one: len(one[0]), default=("", ""))[1][:32]
-
-
-def _sample_bytes(batch: Any, size: int | None) -> dict[str, int]:
-    """How much memory one sample takes once it is loaded; nothing where that cannot be told."""
-    left, total, parts = [batch], 0, 0
-    while left and parts < _MOST_PARTS:
-        one = left.pop()
-        parts += 1
-        if isinstance(one, Mapping):
-            left += one.values()
-        elif isinstance(one, (list, tuple)):
-            left += one
-        else:
-            total += int(getattr(one, "nbytes", 0))
-    return {"sample_bytes": -(-total // size)} if size and total and not left else {}
 
 
 def _quietly(look: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:

@@ -84,6 +84,8 @@ it('words what is beside in the language of the page, and what is new as it came
     { kind: 'far', values: [], text: '' },
     { kind: 'stream', values: [], text: '' },
     { kind: 'loader', values: [], text: '' },
+    { kind: 'keras', values: [], text: '' },
+    { kind: 'keras_dataset', values: ['3'], text: '' },
     { kind: 'newer', values: [], text: 'Of a newer scheduler.' }
   ];
   const said = dataView({ ...BOUND, hints }, MAY, msg)?.hints ?? [];
@@ -92,8 +94,9 @@ it('words what is beside in the language of the page, and what is new as it came
   expect(said[2]).toContain('takes 4.7 GiB once it is loaded');
   expect(said[2]).toContain('16.0 GiB of memory, shared by its training');
   expect(said[3]).toContain('lie on nfs4');
+  expect(said[8]).toContain('PyDataset(workers=3)');
   expect(said.at(-1)).toBe('Of a newer scheduler.');
-  expect(new Set(said).size).toBe(8);
+  expect(new Set(said).size).toBe(10);
 });
 
 it('offers of a job that is over another run with what would help', () => {

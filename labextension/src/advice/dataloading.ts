@@ -151,6 +151,15 @@ function hintText(hint: ILoadingHint, msg: Messages): string {
       return trans.__(
         'Its loader is not torch’s, so it has to be told in the script to load ahead.'
       );
+    case 'keras':
+      return trans.__(
+        'Keras makes its batches in the training’s own process: give fit() a PyDataset with workers, or torch’s DataLoader.'
+      );
+    case 'keras_dataset':
+      return trans.__(
+        'Its batches come from a PyDataset of Keras, whose workers its script sets: with PyDataset(workers=%1) it would keep up, also use_multiprocessing=True where batches are computed.',
+        first
+      );
     case 'cache':
       return trans.__(
         'All of its data takes %1 GiB once it is loaded, and each worker of the job has %2 GiB of memory, shared by its training processes: where samples are the same each time, keep them there.',

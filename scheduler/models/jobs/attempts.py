@@ -176,6 +176,8 @@ class LoadingReport(Model):
     sample_bytes: int | None = Field(default=None, strict=True, ge=1, le=2**53)
     batch_samples: int | None = Field(default=None, strict=True, ge=1, le=2**53)
     file_system: Annotated[str, StringConstraints(pattern=r"^[\w.-]*$", max_length=32)] = ""
+    #: The library that made the loader; of a ``PyDataset`` of Keras the workers are its own.
+    made_by: Literal["", "keras", "keras_dataset"] = ""
 
     @model_validator(mode="after")
     def _waits_within_a_batch(self) -> Self:

@@ -42,7 +42,7 @@ class LoaderChoiceView(View):
 class LoadingHintView(View):
     """One thing that its owner can do."""
 
-    #: ``cores``, ``node``, ``stream``, ``loader``, ``cache``, ``remote`` or ``far``.
+    #: ``cores``, ``node``, ``stream``, ``loader``, ``keras``, ``keras_dataset``, ``cache``, ``remote`` or ``far``.
     kind: str
     #: What stands in its sentence, for other languages.
     values: list[str] = []

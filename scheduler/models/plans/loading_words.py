@@ -19,6 +19,10 @@ _HINTS = {
     " node has no more.",
     "stream": "Its data is a stream: more workers would each read all of it, unless it shares itself out.",
     "loader": "Its loader is not torch's, so it has to be told in the script to load ahead.",
+    "keras": "Keras makes its batches in the training's own process: give fit() a PyDataset with workers, or"
+    " torch's DataLoader.",
+    "keras_dataset": "Its batches come from a PyDataset of Keras, whose workers its script sets: with"
+    " PyDataset(workers={0}) it would keep up, also use_multiprocessing=True where batches are computed.",
     "cache": "All of its data takes {0} GiB once it is loaded, and each worker of the job has {1} GiB of memory,"
     " shared by its training processes: where samples are the same each time, keep them there.",
     "remote": "Its files lie on {0}, behind a network: copy them to a disk of the node first.",

@@ -24,6 +24,7 @@ _OF_SCHEDULER = {
     "training/__init__.py": "training/__init__.py",
     **{f"training/callbacks/{name}": f"training/callbacks/{name}" for name in _CALLBACKS},
     "training/checkpoints.py": "training/checkpoints.py",
+    "training/loaders.py": "training/loaders.py",
     "training/loading.py": "training/loading.py",
     "training/run.py": "training/run.py",
     "client.py": "training/alone/client.py",

@@ -80,6 +80,24 @@ def test_a_stream_and_other_loaders_are_left_to_the_script() -> None:
     assert advised(replace(ALONE, stream=True)).workers is None
 
 
+def test_workers_of_a_keras_dataset_are_named_for_its_script_and_never_set() -> None:
+    keras = replace(ALONE, made_by="keras_dataset")
+    found = advised(keras)
+    assert (found.workers, found.prefetch) == (None, None)
+    assert [(one.kind, one.values) for one in found.hints] == [("keras_dataset", ("3",))]
+    few = advised(keras, cpu_milli=2000)
+    assert [(one.kind, one.values) for one in few.hints] == [
+        ("keras_dataset", ("2",)), ("cores", ("2", "3")),
+    ]  # fmt: skip
+    enough = replace(keras, workers=3, batch_us=44_000, wait_us=5_000)
+    assert advised(enough, cpu_milli=4000).workers is None
+
+
+def test_what_keras_makes_of_arrays_gets_no_workers_of_torch() -> None:
+    found = advised(replace(ALONE, made_by="keras", workers=None))
+    assert (found.workers, kinds(found)) == (None, ["keras"])
+
+
 def test_data_that_fits_the_memory_may_stay_there_and_remote_files_may_come_nearer() -> None:
     fits = replace(ALONE, samples=50_000, sample_bytes=100_000, file_system="nfs4")
     found = advised(fits, far_from_data=True)

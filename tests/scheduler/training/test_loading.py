@@ -8,14 +8,15 @@ import sys
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.training import loading as looked_at
-from gpucommons.scheduler.training.loading import LEAST, Loading, file_system_of
+from gpucommons.scheduler.training import loaders as looked_at
+from gpucommons.scheduler.training.loaders import file_system_of
+from gpucommons.scheduler.training.loading import LEAST, Loading
 
 COMPUTE_US, WAIT_US = 40_000, 60_000
 
@@ -319,6 +320,59 @@ def test_the_file_system_of_data_is_that_of_the_nearest_mount(tmp_path: Path) ->
     assert file_system_of(Path("/data/digits"), mounts) == "nfs4"
     assert file_system_of(Path("/database"), mounts) == "ext4"
     assert file_system_of(None, mounts) == file_system_of(Path("/"), tmp_path / "none") == ""
+
+
+class OfKeras(IterableDataset):
+    """What Keras wraps a ``PyDataset`` into, anew for each epoch."""
+
+    __module__ = "keras.src.trainers.data_adapters"
+
+    def __init__(self, iterable: object) -> None:
+        self.iterable = iterable
+
+
+class Adapter:
+    """As Keras' own, which hands batches out through a generator."""
+
+    def __init__(self, workers: int) -> None:
+        self.py_dataset, self.enqueuer = Number(workers), object() if workers > 1 else None
+        self.py_dataset.workers = Number(workers)  # type: ignore[attr-defined]
+
+    def batches(self) -> Iterator[int]:
+        yield self.py_dataset.value
+
+
+@pytest.mark.parametrize(("workers", "counted"), [(1, 0), (3, 3)])
+def test_short_epochs_of_keras_add_up_and_its_loaders_get_nobodys_choice(
+    torch: Any, clock: Clock, workers: int, counted: int
+) -> None:
+    found = loading(clock, GPUCOMMONS_LOADER_WORKERS="4")
+    adapter = Adapter(workers)
+    for _ in range(3):
+        loader = torch.DataLoader(OfKeras(adapter.batches()), batches=LEAST // 2)
+        trained(iter(loader), clock)
+        assert loader.num_workers == 0
+    told = models.LoadingReport.model_validate(found.report())
+    assert (told.made_by, told.workers, told.stream) == ("keras_dataset", counted, False)
+    assert told.batches == 3 * (LEAST // 2 - 1)
+
+
+def test_a_generator_given_to_keras_has_no_workers(torch: Any, clock: Clock) -> None:
+    found = loading(clock)
+    trained(iter(torch.DataLoader(OfKeras(iter(range(9))))), clock)
+    told = models.LoadingReport.model_validate(found.report())
+    assert (told.made_by, told.workers) == ("keras", None)
+
+
+@pytest.mark.parametrize(("split", "size"), [(False, 8), (True, 4)])
+def test_a_batch_that_only_the_sampler_says_is_that_of_one_process(
+    torch: Any, clock: Clock, split: bool, size: int
+) -> None:
+    found, loader = loading(clock), torch.DataLoader(Data())
+    loader.batch_size = None
+    loader.batch_sampler = SimpleNamespace(batch_size=8, split_batches=split, num_processes=2)
+    trained(iter(loader), clock)
+    assert (found.report() or {})["batch_samples"] == size
 
 
 class Number:
