@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.cycle_state.next_deadlines import Times
 from gpucommons.scheduler.core.events import leases, parking
 from gpucommons.scheduler.core.events.drill_records import never_heard
 from gpucommons.scheduler.core.events.endings import fail
-from gpucommons.scheduler.core.events.nodes import unhealthy_devices
+from gpucommons.scheduler.core.events.nodes import slow_nodes, unhealthy_devices
 from gpucommons.scheduler.core.eviction.policies import stoppable_from_ms
 from gpucommons.scheduler.core.going_on.drill_verdict import patient_until_ms
 from gpucommons.scheduler.core.lending import lending_pause
@@ -37,6 +37,7 @@ from gpucommons.scheduler.core.stopping import grace
 def expire(cycle: CycleState) -> None:
     """Apply every deadline that has passed. The end of a notice is one: then SIGTERM is sent."""
     unhealthy_devices.come_back(cycle)
+    slow_nodes.expire(cycle)
     times = _look(cycle)
     cycle.clock.look(times, cycle.now_ms)
     passed = cycle.clock.passed(cycle.now_ms) | cycle.index.dependent
@@ -164,6 +165,7 @@ def next_deadline(cycle: CycleState) -> Millis | None:
     due.extend(Millis(at) for at in elastic_sizes.next_changes(cycle) if at > cycle.now_ms)
     due.extend(narrowed_pools.next_prices(cycle))
     due.extend(at for at in unhealthy_devices.next_times(cycle) if at > cycle.now_ms)
+    due.extend(at for at in slow_nodes.next_times(cycle) if at > cycle.now_ms)
     due.extend(Millis(at) for at in drill_selection.next_drills(cycle) if at > cycle.now_ms)
     if any(waiting.members for waiting in cycle.index.equivalence_classes.values()):
         due.extend(Millis(at) for at in consolidation.next_moves(cycle) if at > cycle.now_ms)

@@ -1,7 +1,7 @@
-"""Which nodes are slower than others like them, by the step times of jobs that ran on several.
+"""Which nodes, and pairs of nodes, are slower than others like them, by the step times of jobs that ran on several.
 
 Only what is the same is compared: the same files, command, variables and environment, on as many whole
-GPUs of the same kind under the same driver, on one node. So a job, or what was submitted again
+GPUs of the same kind under the same driver, on one node or spread alike over two. So a job, or what was submitted again
 unchanged, is what tells nodes apart; trials of a sweep differ, and tell nothing. Each such job speaks
 with one voice, the median of its runs there, and a node is as slow as the median of these voices: one
 bad run makes no node slow, and a job that runs often counts no more than another. Where few jobs ran,
@@ -16,20 +16,25 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.model.resources import Node, SlowNode
+from gpucommons.scheduler.core.model.resources import Node, SlowLink, SlowNode
 from gpucommons.scheduler.core.model.types import Attempt, Millis, NodeId, Spec, Workload
 
 _DAY_MS = 86_400_000
 #: Older runs are of another time.
 COUNTED_MS = 14 * _DAY_MS
-#: A node is avoided for so long after the last run there of a job that is slow there: then it is tried again.
+#: Unless set otherwise a place is avoided for so long after the last run there of a job that is slow there:
+#: then it is tried again.
 AVOIDED_MS = 7 * _DAY_MS
 #: Fewer runs of a job on a node, or on all others, say nothing.
 LEAST_RUNS = 5
 #: Runs differ by a tenth anyway.
 SLOW_PERCENT = 15
+#: What is told apart: one node, or two that ran a job together.
+Place = frozenset[NodeId]
+_MOST_NODES = 2
 #: Steps told for less time, or fewer of them, are of a start.
 _LEAST_MS, _LEAST_STEPS = 60_000, 20
 
@@ -40,7 +45,7 @@ class StepTime:
 
     #: The same where the same work ran.
     signature: str
-    node_id: NodeId
+    place: Place
     step_s: float
     at_ms: Millis
 
@@ -56,22 +61,38 @@ def step_times(workload: Workload, nodes: Mapping[NodeId, Node]) -> Iterator[Ste
     # A step of a progress bar is not a step of a log line: only steps of one origin are compared.
     counted = (progress.source, progress.unit)
     for attempt in workload.attempts:
-        found = {one.node_id for one in attempt.placements}
-        node = nodes.get(next(iter(found))) if len(found) == 1 else None
+        place = frozenset(one.node_id for one in attempt.placements)
         step_s = _step_s(attempt)
-        # What a node ran with another driver than it has now says nothing of it any more.
-        if node is None or step_s is None or attempt.drivers != (node.driver,):
+        if step_s is None or not place <= nodes.keys() or not 1 <= len(place) <= _MOST_NODES:
             continue
-        held = {device_id for one in attempt.placements for device_id in one.device_ids}
-        kinds = {d.kind for d in node.all_devices if d.device_id in held and not d.simulated}
-        whole = all(one.milli_gpu == WHOLE_MILLI_GPU for one in attempt.placements)
-        if len(kinds) == 1 and whole and held:
+        held = _held(attempt, [nodes[one] for one in sorted(place)])
+        if held:
             yield StepTime(
-                signature=_signature(workload.spec, attempt, (*kinds, node.driver, *counted)),
-                node_id=node.node_id,
+                signature=_signature(workload.spec, attempt, (*held, *counted)),
+                place=place,
                 step_s=step_s,
                 at_ms=attempt.ended_ms or workload.since_ms,
             )
+
+
+def _held(attempt: Attempt, nodes: Sequence[Node]) -> tuple[str, ...]:
+    """Kind, driver and how the workers are spread; none where the GPUs cannot be compared with others.
+
+    What a node ran with another driver than it has now says nothing of it any more.
+    """
+    drivers = {node.driver for node in nodes}
+    if len(drivers) != 1 or set(attempt.drivers) != drivers:
+        return ()
+    ids = {device_id for one in attempt.placements for device_id in one.device_ids}
+    devices = [d for node in nodes for d in node.all_devices if d.device_id in ids]
+    kinds = {d.kind for d in devices if not d.simulated}
+    whole = all(one.milli_gpu == WHOLE_MILLI_GPU for one in attempt.placements)
+    if len(kinds) != 1 or not whole:
+        return ()
+    spread = sorted(
+        sum(one.node_id == node.node_id for one in attempt.placements) for node in nodes
+    )
+    return (*kinds, *drivers, *map(str, spread[1:] and spread))
 
 
 def _step_s(attempt: Attempt) -> float | None:
@@ -90,36 +111,81 @@ def _signature(spec: Spec, attempt: Attempt, also: tuple[str, ...]) -> str:
     return hashlib.sha256(repr(of).encode()).hexdigest()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Slow:
+    """What jobs say of a place."""
+
+    percent: int
+    runs: int
+    jobs: int
+    until_ms: Millis
+
+
 def slow_nodes(
-    times: Iterable[StepTime], nodes: Mapping[NodeId, Node], now_ms: Millis
+    times: Iterable[StepTime],
+    nodes: Mapping[NodeId, Node],
+    now_ms: Millis,
+    avoided_ms: int = AVOIDED_MS,
 ) -> dict[NodeId, SlowNode]:
     """Nodes whose steps take longer than the same steps elsewhere, as of now."""
+    found = _slow_places((one for one in times if len(one.place) == 1), now_ms, avoided_ms)
+    slow: dict[NodeId, SlowNode] = {}
+    for place, told in found.items():
+        (node_id,) = place
+        if node_id in nodes:
+            before = nodes[node_id].slow
+            since_ms = now_ms if before is None else before.since_ms
+            slow[node_id] = SlowNode(**_fields(told), since_ms=since_ms)
+    return dict(sorted(slow.items()))
+
+
+def slow_links(
+    times: Iterable[StepTime],
+    nodes: Mapping[NodeId, Node],
+    now_ms: Millis,
+    avoided_ms: int = AVOIDED_MS,
+) -> dict[NodeId, tuple[SlowLink, ...]]:
+    """Pairs of nodes on which steps take longer than the same steps on other pairs, at both of their nodes."""
+    found = _slow_places((one for one in times if len(one.place) > 1), now_ms, avoided_ms)
+    links: defaultdict[NodeId, list[SlowLink]] = defaultdict(list)
+    for place, told in sorted(found.items(), key=lambda one: sorted(one[0])):
+        if not place <= nodes.keys():
+            continue
+        first, second = sorted(place)
+        known = [one.since_ms for one in nodes[first].slow_links if one.other == second]
+        for here, other in ((first, second), (second, first)):
+            link = SlowLink(other=other, **_fields(told), since_ms=min([now_ms, *known]))
+            links[here].append(link)
+    return {node_id: tuple(told) for node_id, told in sorted(links.items())}
+
+
+def _fields(told: _Slow) -> dict[str, Any]:
+    return {name: getattr(told, name) for name in ("percent", "runs", "jobs", "until_ms")}
+
+
+def _slow_places(times: Iterable[StepTime], now_ms: Millis, avoided_ms: int) -> dict[Place, _Slow]:
     alike: defaultdict[str, list[StepTime]] = defaultdict(list)
     for one in times:
         if now_ms - COUNTED_MS < one.at_ms <= now_ms and one.step_s > 0:
             alike[one.signature].append(one)
-    longer: defaultdict[NodeId, list[tuple[float, list[StepTime]]]] = defaultdict(list)
+    longer: defaultdict[Place, list[tuple[float, list[StepTime]]]] = defaultdict(list)
     for runs in alike.values():
-        for node_id in {one.node_id for one in runs}:
-            here = [one for one in runs if one.node_id == node_id]
-            ratio = _ratio(here, [one for one in runs if one.node_id != node_id])
+        for place in {one.place for one in runs}:
+            here = [one for one in runs if one.place == place]
+            ratio = _ratio(here, [one for one in runs if one.place != place])
             if ratio is not None:
-                longer[node_id].append((ratio, here))
-    found = {
-        node_id: _slow(nodes[node_id], told, now_ms)
-        for node_id, told in longer.items()
-        if node_id in nodes
-    }
-    return {node_id: slow for node_id, slow in sorted(found.items()) if slow is not None}
+                longer[place].append((ratio, here))
+    found = {place: _judged(told, now_ms, avoided_ms) for place, told in longer.items()}
+    return {place: slow for place, slow in found.items() if slow is not None}
 
 
 def _ratio(here: Sequence[StepTime], elsewhere: Sequence[StepTime]) -> float | None:
-    """How many times longer steps take; None where too few ran. Each other node has one voice."""
+    """How many times longer steps take; None where too few ran. Each other place has one voice."""
     if min(len(here), len(elsewhere)) < LEAST_RUNS:
         return None
-    others: defaultdict[NodeId, list[float]] = defaultdict(list)
+    others: defaultdict[Place, list[float]] = defaultdict(list)
     for one in elsewhere:
-        others[one.node_id].append(one.step_s)
+        others[one.place].append(one.step_s)
     return median(one.step_s for one in here) / median(map(median, others.values()))
 
 
@@ -127,21 +193,16 @@ def _percent(ratio: float) -> int:
     return round(100 * (ratio - 1))
 
 
-def _slow(
-    node: Node, told: Sequence[tuple[float, Sequence[StepTime]]], now_ms: Millis
-) -> SlowNode | None:
+def _judged(
+    told: Sequence[tuple[float, Sequence[StepTime]]], now_ms: Millis, avoided_ms: int
+) -> _Slow | None:
     percent = _percent(median(ratio for ratio, _ in told))
     if percent < SLOW_PERCENT:
         return None
-    # Jobs that are as fast there as elsewhere keep no node avoided: it is tried again all the same.
+    # Jobs that are as fast there as elsewhere keep no place avoided: it is tried again all the same.
     slower = [one for ratio, here in told if _percent(ratio) >= SLOW_PERCENT for one in here]
-    until_ms = Millis(max(one.at_ms for one in slower) + AVOIDED_MS)
+    until_ms = Millis(max(one.at_ms for one in slower) + avoided_ms)
     if until_ms <= now_ms:
         return None
-    return SlowNode(
-        percent=percent,
-        runs=sum(len(here) for _, here in told),
-        jobs=len(told),
-        since_ms=now_ms if node.slow is None else node.slow.since_ms,
-        until_ms=until_ms,
-    )
+    runs = sum(len(here) for _, here in told)
+    return _Slow(percent=percent, runs=runs, jobs=len(told), until_ms=until_ms)

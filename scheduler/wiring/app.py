@@ -66,7 +66,7 @@ from gpucommons.scheduler.wiring.execution_backend import ExecutionBackend, exec
 from gpucommons.scheduler.wiring.options import SchedulerSettings
 from gpucommons.scheduler.wiring.scheduler_callbacks import Asked, wall_ms
 
-_DAY_MS = 86_400_000
+_DAY_MS, _HOUR_MS = 86_400_000, 3_600_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -185,7 +185,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         pipelines=Pipelines(service, epoch=lambda: loop.epoch),
         judging=Judging(service, epoch=lambda: loop.epoch),
         budgets=Budgets(service),
-        slow_nodes=SlowNodes(service),
+        slow_nodes=SlowNodes(service, avoided_ms=settings.slow_hours * _HOUR_MS),
         scale_ups=scale_ups,
         log_following=log_following,
         notifications=Notifications(service, epoch=lambda: loop.epoch),

@@ -61,6 +61,8 @@ class SchedulerSettings:
     max_snapshot_mib: int = 256
     retention_days: int = 400
     snapshot_days: int = 30
+    #: A node or pair of nodes that was slow is avoided so long.
+    slow_hours: int = 168
     #: Of one user.
     submits_per_hour: int = 1000
     upload_gib_per_day: int = 8
@@ -168,6 +170,13 @@ def parser() -> argparse.ArgumentParser:
         help="files that a job ran from are kept so long after its end, for `again` (default: 30)",
     )
     add(
+        "--slow-hours",
+        type=_positive,
+        default=168,
+        help="a node, or two together, on which jobs took longer is avoided so long after the last such run"
+        " (default: 168, a week)",
+    )
+    add(
         "--sample-data",
         action="store_true",
         help="let reports show sample data, labelled and nowhere stored (the demo)",
@@ -255,6 +264,7 @@ def read_settings(arguments: Sequence[str], environ: Mapping[str, str]) -> Sched
         max_snapshot_mib=given.max_snapshot_mib,
         retention_days=given.retention_days,
         snapshot_days=given.snapshot_days,
+        slow_hours=given.slow_hours,
         sample_data=given.sample_data,
         notifications=given.notifications,
         submits_per_hour=given.submits_per_hour,

@@ -14,6 +14,15 @@ it.each([
   expect(jobMessages(msg).partOf(part)).toBe(words);
 });
 
+it('says where steps take longer, since when and until when it is avoided', () => {
+  const of = { percent: 30, since_ms: 0, until_ms: 86_400_000 };
+  const one = jobMessages(msg).slow({ ...of, nodes: ['n1'] });
+  expect(one).toContain('30 % longer on n1 than on other nodes');
+  const two = jobMessages(msg).slow({ ...of, nodes: ['n1', 'n2'] });
+  expect(two).toContain('30 % longer on n1 and n2 together');
+  expect(two).not.toContain('%5');
+});
+
 it.each([
   [{ nodes: 1, link: 'nvlink' }, '4 GPUs on one node, linked by NVLink'],
   [

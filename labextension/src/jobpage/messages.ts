@@ -1,8 +1,8 @@
 /** Sentences of a job's page, which come with its code. */
-import { gpuHours, length } from '../text/format';
+import { clock, dayAndMonth, gpuHours, length } from '../text/format';
 import type { Messages } from '../text/messages';
 import { CurveSource, IForecast, IJob } from '../server/types';
-import type { IPartOf, ITightness } from '../server/jobtypes';
+import type { IPartOf, ISlowPlace, ITightness } from '../server/jobtypes';
 
 export type JobMessages = ReturnType<typeof jobMessages>;
 
@@ -146,6 +146,29 @@ export function jobMessages(msg: Messages) {
             of.gpus,
             of.nodes,
             of.racks
+          );
+    },
+
+    /** Where the same steps take longer than elsewhere, and until when others are taken. */
+    slow(of: ISlowPlace): string {
+      const since = dayAndMonth(of.since_ms);
+      const until = `${dayAndMonth(of.until_ms)} ${clock(of.until_ms)}`;
+      const [first, second] = of.nodes;
+      return second === undefined
+        ? trans.__(
+            'Steps take %1 % longer on %2 than on other nodes, known since %3: until %4 others are taken where there are any.',
+            of.percent,
+            first,
+            since,
+            until
+          )
+        : trans.__(
+            'Steps take %1 % longer on %2 and %3 together than on other pairs of nodes, known since %4: until %5 others are taken where there are any.',
+            of.percent,
+            first,
+            second,
+            since,
+            until
           );
     },
 

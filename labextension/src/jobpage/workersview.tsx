@@ -40,6 +40,11 @@ export function Place({ job }: { job: IJob }): React.JSX.Element {
       {last?.tightness ? (
         <span className="gc-Tightness">{msg.tightness(last.tightness)}</span>
       ) : null}
+      {(last?.slow ?? []).map(place => (
+        <span className="gc-Tightness" key={place.nodes.join()}>
+          {msg.slow(place)}
+        </span>
+      ))}
     </>
   );
 }

@@ -77,6 +77,14 @@ export interface ITightness {
   link: string;
 }
 
+/** The same steps take longer there than elsewhere: on one node, or on two together. */
+export interface ISlowPlace {
+  nodes: string[];
+  percent: number;
+  since_ms: number;
+  until_ms: number;
+}
+
 export interface IAttempt {
   id: string;
   number: number;
@@ -86,6 +94,8 @@ export interface IAttempt {
   nodes: string[];
   /** Absent where it has fewer than two GPUs. */
   tightness?: ITightness | null;
+  /** Of one that holds its place now. */
+  slow?: ISlowPlace[];
   milli_gpu: number;
   /** Of its first role. */
   workers?: number;

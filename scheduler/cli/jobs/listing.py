@@ -135,6 +135,7 @@ def describe(job: models.JobView) -> str:
             resumed += f", {attempt.hibernation_text}"
         place = f"{', '.join(attempt.nodes) or '?'}{_workers(job, attempt)}{_tightness(attempt)}"
         lines.append(f"  attempt {attempt.number} on {place}{resumed}: {ended}")
+        lines += [f"    {_slow(one)}" for one in attempt.slow]
     lines += [f"  {line}" for line in going_on(job.way_to_go_on)]
     lines += [f"  {line}" for line in shown(job)]
     lines += [f"  warning: {warning}" for warning in job.warnings]
@@ -162,6 +163,15 @@ def size(job: models.JobView) -> str:
 def _tightness(attempt: models.AttemptView) -> str:
     """How its GPUs lie together, where it has several."""
     return f" ({attempt.tightness.text})" if attempt.tightness is not None else ""
+
+
+def _slow(place: models.SlowPlaceView) -> str:
+    where = " and ".join(place.nodes)
+    together = " together" if len(place.nodes) > 1 else ""
+    return (
+        f"steps take {place.percent} % longer on {where}{together} than elsewhere, known since"
+        f" {clock(place.since_ms)}; others are taken until {clock(place.until_ms)} where there are any"
+    )
 
 
 def _workers(job: models.JobView, attempt: models.AttemptView) -> str:

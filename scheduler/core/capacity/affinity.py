@@ -17,6 +17,8 @@ Affinity = Mapping[NodeId, int]
 NONE: Affinity = {}
 #: On the very node, or only in its rack.
 _HERE, _CLOSE = 2, 1
+#: With a slow link to them: after any other.
+_SLOW = -1
 
 
 def affinity_of(
@@ -40,10 +42,15 @@ def affinity_of(
 
 def beside(affinity: Affinity, there: Iterable[NodeId], nodes: Mapping[NodeId, Node]) -> Affinity:
     """The same for more workers of a job that has some on these nodes: what is near to them goes before
-    any wish.
+    any wish, and what is slow together with them after all else.
     """
     near: Counter[NodeId] = Counter()
-    _add(near, set(there), nodes)
+    have = set(there)
+    _add(near, have, nodes)
+    for node_id in have & nodes.keys():
+        for link in nodes[node_id].slow_links:
+            if link.other not in have:
+                near[link.other] = _SLOW
     most = 1 + max(affinity.values(), default=0)
     return {
         one: most * near.get(one, 0) + affinity.get(one, 0) for one in near.keys() | affinity.keys()

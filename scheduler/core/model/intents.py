@@ -18,6 +18,7 @@ from gpucommons.scheduler.core.model.resources import (
     Policy,
     Pool,
     Quota,
+    SlowLink,
     SlowNode,
     Team,
 )
@@ -302,9 +303,10 @@ class NoticeNode:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NoteSlowNodes:
-    """Which nodes are slow, by the step times of what ran; all others are not."""
+    """Which nodes, and pairs of nodes, are slow, by the step times of what ran; all others are not."""
 
     slow: Mapping[NodeId, SlowNode]
+    links: Mapping[NodeId, tuple[SlowLink, ...]] = field(default_factory=dict)
 
 
 Action = (

@@ -56,6 +56,18 @@ class SlowNode:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SlowLink:
+    """Jobs on a node and another one took longer steps than the same jobs on other pairs of nodes."""
+
+    other: NodeId
+    percent: int
+    runs: int
+    since_ms: Millis
+    until_ms: Millis
+    jobs: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
     """One machine of a pool."""
 
@@ -90,6 +102,8 @@ class Node:
     links: tuple[DeviceLink, ...] = ()
     #: By whoever looks at step times; None = nothing of the kind is known.
     slow: SlowNode | None = None
+    #: By the same; each such pair stands at both of its nodes.
+    slow_links: tuple[SlowLink, ...] = ()
     #: Those that take nothing new; who had one before has it still.
     unhealthy: tuple[UnhealthyDevice, ...] = ()
 

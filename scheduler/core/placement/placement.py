@@ -37,6 +37,7 @@ from gpucommons.scheduler.core.model.types import HoldClass, NodeId, PoolName, W
 from gpucommons.scheduler.core.packing.learning import NEUTRAL
 from gpucommons.scheduler.core.packing.rows import Ints
 from gpucommons.scheduler.core.packing.score_board import Board
+from gpucommons.scheduler.core.placement.around_slow_links import ways_around
 from gpucommons.scheduler.core.placement.nearest_devices import nearest_together
 from gpucommons.scheduler.core.placement.one_worker import best_on, find, find_in, find_wished
 
@@ -229,6 +230,10 @@ class _Ladder:
             yield (part_of_row == part).nonzero()[0]
 
     def _in(self, rows: Ints, board: Board) -> Spots | None:
+        for fewer in self._without_slow_links(rows):
+            apart = self._greedy_in(fewer, board, self.affinity)
+            if apart is not None:
+                return apart
         found = self._greedy_in(rows, board, self.affinity)
         if found is None and self.affinity:
             found = self._greedy_in(rows, board, NONE)
@@ -240,6 +245,14 @@ class _Ladder:
             return None
         search = _Search(self.view.open_bits, self.hold_class)
         return search.through(list(nodes.values()), self.workers)
+
+    def _without_slow_links(self, rows: Ints) -> Iterator[Ints]:
+        """Rows of a part without one node of each slow pair in it; none where there is no such pair."""
+        if not self.view.has_slow_links:
+            return
+        nodes = [self.view.places[row][0].node for row in rows.tolist()]
+        for left_out in ways_around(nodes):
+            yield rows[[node.node_id not in left_out for node in nodes]]
 
     def _greedy_in(self, rows: Ints, board: Board, affinity: Affinity) -> Spots | None:
         def best(worker: Worker) -> PlacementSlot | None:
@@ -289,12 +302,26 @@ def _on_nodes(
     affinity: Affinity,
 ) -> Spots | None:
     """On a few nodes, looked at one by one."""
-    found = _greedy(workers, lambda worker: best_on(nodes, worker, hold_class, affinity))
+    for left_out in ways_around([one.node for one in nodes]):
+        fewer = [one for one in nodes if one.node.node_id not in left_out]
+        apart = _greedy_on(fewer, workers, hold_class, affinity)
+        if apart is not None:
+            return apart
+    found = _greedy_on(nodes, workers, hold_class, affinity)
     if found is None and affinity:
-        found = _greedy(workers, lambda worker: best_on(nodes, worker, hold_class, NONE))
+        found = _greedy_on(nodes, workers, hold_class, NONE)
     if found is not None or len(nodes) > EXACT_NODES:
         return found
     return _Search(lambda device: _open(device, hold_class), hold_class).through(nodes, workers)
+
+
+def _greedy_on(
+    nodes: Sequence[NodeCapacity],
+    workers: Sequence[Worker],
+    hold_class: HoldClass,
+    affinity: Affinity,
+) -> Spots | None:
+    return _greedy(workers, lambda worker: best_on(nodes, worker, hold_class, affinity))
 
 
 def _open(device: DeviceCapacity, hold_class: HoldClass) -> int:

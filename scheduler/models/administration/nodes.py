@@ -57,6 +57,12 @@ class SlowView(View):
     until_ms: int
 
 
+class SlowLinkView(SlowView):
+    """The same for jobs on this node and another one together, beside other pairs of nodes."""
+
+    other: str
+
+
 class LinkView(View):
     """The best way between two GPUs of a node, as their driver tells it."""
 
@@ -85,6 +91,8 @@ class NodeView(View):
     links: list[LinkView] = []
     #: For admins, where it is known to be slow.
     slow: SlowView | None = None
+    #: Likewise, each with the other node.
+    slow_links: list[SlowLinkView] = []
 
 
 class NodeList(View):

@@ -69,6 +69,17 @@ class TightnessView(View):
     text: str
 
 
+class SlowPlaceView(View):
+    """The same steps take longer where an attempt runs, as jobs that ran there told."""
+
+    #: One node, or two together.
+    nodes: list[str]
+    percent: int
+    since_ms: int
+    #: Until then others are taken where there are any.
+    until_ms: int
+
+
 class AttemptView(View):
     """One run of a job."""
 
@@ -82,6 +93,8 @@ class AttemptView(View):
     drivers: list[str] = []
     #: None where it has fewer than two GPUs.
     tightness: TightnessView | None = None
+    #: Of one that holds its place now.
+    slow: list[SlowPlaceView] = []
     milli_gpu: int = 0
     #: Workers of its first role.
     workers: int = 1

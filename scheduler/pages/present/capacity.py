@@ -16,6 +16,7 @@ from gpucommons.scheduler.models import (
     NodeView,
     PoolView,
     Report,
+    SlowLinkView,
     SlowView,
     UnhealthyView,
 )
@@ -84,6 +85,7 @@ class Box:
     leaves_ms: int | None = None
     #: By step times of what ran there.
     slow: SlowView | None = None
+    slow_links: tuple[SlowLinkView, ...] = ()
     #: Of its GPUs that take nothing new.
     unhealthy: tuple[Unhealthy, ...] = ()
 
@@ -233,6 +235,7 @@ def _box(node: NodeView) -> Box:
         state_text=node.state_text,
         leaves_ms=node.leaves_ms,
         slow=node.slow,
+        slow_links=tuple(node.slow_links),
         unhealthy=tuple(
             _unhealthy(device, device.unhealthy) for device in node.devices if device.unhealthy
         ),

@@ -40,7 +40,11 @@ from gpucommons.scheduler.service.views.blockers import blocker_view
 from gpucommons.scheduler.service.views.drills import drill_view, way_view
 from gpucommons.scheduler.service.views.place_in_line import position
 from gpucommons.scheduler.service.views.visible_names import names_of_others, shows_names
-from gpucommons.scheduler.service.views.where_it_runs import results_are_away, tightness_view
+from gpucommons.scheduler.service.views.where_it_runs import (
+    results_are_away,
+    slow_places,
+    tightness_view,
+)
 
 
 def queued(intent: Intent) -> Workload:
@@ -225,6 +229,7 @@ def attempt_view(workload: Workload, attempt: Attempt, cluster: Cluster) -> mode
         nodes=nodes,
         drivers=list(attempt.drivers),
         tightness=tightness_view(attempt.placements, cluster.nodes),
+        slow=slow_places(attempt.placements, cluster.nodes) if attempt.ended_ms is None else [],
         milli_gpu=attempt_milli_gpu(attempt),
         workers=gain.workers_of(workload, attempt),
         times_faster=gain.times_faster(workload, attempt),

@@ -11,7 +11,7 @@ from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.devices.topology import FROM_NEAR_TO_FAR
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.resources import Node, SlowLink, SlowNode
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -90,6 +90,25 @@ def tightness_view(
     link = _on_one(nodes.get(node_id), sorted(devices))
     text = f"{gpus} GPUs on one node, {_WORDS.get(link, _UNKNOWN)}"
     return models.TightnessView(gpus=gpus, nodes=1, link=link, text=text)
+
+
+def slow_places(
+    placements: Iterable[WorkerPlacement], nodes: Mapping[NodeId, Node]
+) -> list[models.SlowPlaceView]:
+    """What is known to be slow of the nodes that these are on."""
+    here = sorted({one.node_id for one in placements} & nodes.keys())
+    found: list[tuple[list[str], SlowNode | SlowLink]] = []
+    for node_id in here:
+        slow = nodes[node_id].slow
+        found += [] if slow is None else [([node_id], slow)]
+        links = [one for one in nodes[node_id].slow_links if node_id < one.other]
+        found += [([node_id, one.other], one) for one in links if one.other in here]
+    return [
+        models.SlowPlaceView(
+            nodes=names, percent=one.percent, since_ms=one.since_ms, until_ms=one.until_ms
+        )
+        for names, one in found
+    ]
 
 
 def _racks(node_ids: Collection[NodeId], nodes: Mapping[NodeId, Node]) -> int | None:

@@ -29,6 +29,7 @@ from gpucommons.scheduler.forecast.slow_nodes import (
     COUNTED_MS,
     LEAST_RUNS,
     StepTime,
+    slow_links,
     slow_nodes,
     step_times,
 )
@@ -43,7 +44,7 @@ NODES = {
 
 def runs(node: NodeId, *steps_s: float, job: str = "a", at_ms: int = NOW - 1) -> list[StepTime]:
     return [
-        StepTime(signature=job, node_id=node, step_s=step_s, at_ms=Millis(at_ms))
+        StepTime(signature=job, place=frozenset({node}), step_s=step_s, at_ms=Millis(at_ms))
         for step_s in steps_s
     ]
 
@@ -166,7 +167,7 @@ def a_run(node: NodeId = N1, *, steps: int = 100, minutes: int = 5, **changes: o
 def test_the_same_job_is_compared_over_nodes() -> None:
     (one,) = step_times(a_run(N1), NODES)
     (other,) = step_times(a_run(N2), NODES)
-    assert (one.signature, one.node_id, one.step_s) == (other.signature, N1, 3.0)
+    assert (one.signature, one.place, one.step_s) == (other.signature, {N1}, 3.0)
 
 
 @pytest.mark.parametrize(
@@ -190,11 +191,12 @@ def test_a_start_a_share_another_driver_and_simulated_gpus_tell_nothing() -> Non
     (attempt,) = job.attempts
     (place,) = attempt.placements
     half = replace(attempt, placements=(replace(place, milli_gpu=500),))
-    two = replace(attempt, placements=(place, replace(place, node_id=N2)))
+    three = [replace(place, node_id=node_id) for node_id in NODES]
+    many = replace(attempt, placements=tuple(three))
     pretended = a_node(N1, devices=(replace(a_device("n1-g0", 0), simulated=True),))
     assert list(step_times(a_run(steps=3), NODES)) == []
     assert list(step_times(a_run(minutes=0), NODES)) == []
-    for other in (half, two, replace(attempt, pace=None), replace(attempt, drivers=("580.1",))):
+    for other in (half, many, replace(attempt, pace=None), replace(attempt, drivers=("580.1",))):
         assert list(step_times(replace(job, attempts=(other,)), NODES)) == []
     assert list(step_times(job, {N1: pretended})) == []
     assert list(step_times(job, {})) == []
@@ -207,3 +209,35 @@ def test_epochs_are_not_compared_with_steps() -> None:
     epochs = replace(job, progress=replace(job.progress, unit="epoch"))
     (one,), (other,) = step_times(job, NODES), step_times(epochs, NODES)
     assert one.signature != other.signature
+
+
+def pair(one: NodeId, other: NodeId, *steps_s: float, job: str = "a") -> list[StepTime]:
+    return [replace(run, place=frozenset({one, other})) for run in runs(one, *steps_s, job=job)]
+
+
+def test_two_nodes_that_are_slow_together_are_told_at_both() -> None:
+    times = [*pair(N1, N2, *[1.4] * 5), *pair(N1, N3, *[1.0] * 3), *pair(N2, N3, *[1.0] * 3)]
+    links = slow_links(times, NODES, NOW, avoided_ms=3_600_000)
+    (at_one,), (at_other,) = links[N1], links[N2]
+    assert (at_one.other, at_other.other, set(links)) == (N2, N1, {N1, N2})
+    assert (at_one.percent, at_one.runs, at_one.until_ms) == (40, 5, NOW - 1 + 3_600_000)
+    assert slow_nodes(times, NODES, NOW) == {}
+    assert slow_links(times, NODES, Millis(NOW + 3_600_000), avoided_ms=3_600_000) == {}
+
+
+def test_runs_on_one_node_say_nothing_of_a_pair() -> None:
+    assert slow_links([*runs(N1, *[1.0] * 9), *pair(N1, N2, *[3.0] * 9)], NODES, NOW) == {}
+
+
+def test_a_job_on_two_nodes_tells_of_them_together_if_it_is_spread_alike() -> None:
+    job = a_run()
+    (attempt,) = job.attempts
+    (place,) = attempt.placements
+    other = replace(place, node_id=N2, device_ids=(NODES[N2].devices[0].device_id,))
+    even, uneven = (place, other), (place, place, other)
+    told = [
+        next(step_times(replace(job, attempts=(replace(attempt, placements=placed),)), NODES))
+        for placed in (even, tuple(reversed(even)), uneven)
+    ]
+    assert [one.place for one in told] == [{N1, N2}] * 3
+    assert told[0].signature == told[1].signature != told[2].signature

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from builders import World, a_job, a_node, a_team
 
 from gpucommons.scheduler.core.model.intents import NoteSlowNodes
-from gpucommons.scheduler.core.model.resources import SlowNode
+from gpucommons.scheduler.core.model.resources import SlowLink, SlowNode
 from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import Millis, NodeId
 
 N1 = NodeId("n1")
-SLOW = SlowNode(percent=30, runs=17, jobs=2, since_ms=Millis(1), until_ms=Millis(2))
+SLOW = SlowNode(percent=30, runs=17, jobs=2, since_ms=Millis(1), until_ms=Millis(10**15))
 
 
 @pytest.fixture
@@ -54,3 +56,72 @@ def test_what_is_no_longer_noted_is_over(world: World) -> None:
 def test_it_stays_when_the_executor_tells_of_the_node_again(world: World) -> None:
     world.step(NodesObserved(executor="fake", nodes=(a_node("n1", 2), a_node("n2", 4))))
     assert world.cluster.nodes[N1].slow == SLOW
+
+
+def test_it_is_tried_again_at_its_time_and_the_next_cycle_is_due_then(world: World) -> None:
+    until_ms = Millis(world.now + 3_600_000)
+    world.ask(NoteSlowNodes(slow={N1: replace(SLOW, until_ms=until_ms)}))
+    world.pass_time(3_599_999)
+    assert (world.outcome.wake_ms, world.cluster.nodes[N1].slow is None) == (until_ms, False)
+    world.pass_time(1)
+    assert world.cluster.nodes[N1].slow is None
+    assert node_of(world, world.run(a_job("a", 1000))) == "n1"
+
+
+def link(other: str, until_ms: int = 10**15) -> SlowLink:
+    return SlowLink(
+        other=NodeId(other), percent=40, runs=12, since_ms=Millis(1), until_ms=Millis(until_ms)
+    )
+
+
+def three(*, gpus: int = 2, until_ms: int = 10**15) -> World:
+    """The first two are slow together."""
+    nodes = [a_node(f"n{number}", gpus) for number in (1, 2, 3)]
+    world = World(*nodes, teams=[a_team(guaranteed_milli_gpu=0)])
+    links = {N1: (link("n2", until_ms),), NodeId("n2"): (link("n1", until_ms),)}
+    world.ask(NoteSlowNodes(slow={}, links=links))
+    return world
+
+
+def nodes_of(world: World, job: str) -> set[str]:
+    attempt = world.get(job).current  # type: ignore[arg-type]
+    assert attempt is not None
+    return {one.node_id for one in attempt.placements}
+
+
+def test_a_gang_on_several_nodes_takes_a_pair_that_is_not_slow_together() -> None:
+    world = three()
+    job = world.run(a_job("a", 2000, workers=2))
+    assert nodes_of(world, job) in ({"n1", "n3"}, {"n2", "n3"})
+
+
+def test_a_slow_pair_is_taken_where_there_is_no_other_and_when_its_time_is_over() -> None:
+    world = three()
+    assert nodes_of(world, world.run(a_job("a", 2000, workers=3))) == {"n1", "n2", "n3"}
+    later = three(until_ms=3_600_000)
+    later.pass_time(3_600_000)
+    assert later.cluster.nodes[N1].slow_links == ()
+    assert nodes_of(later, later.run(a_job("a", 2000, workers=2))) == {"n1", "n2"}
+
+
+def test_one_node_that_has_room_for_all_is_tighter_than_any_pair() -> None:
+    world = three()
+    assert len(nodes_of(world, world.run(a_job("a", 1000, workers=2)))) == 1
+
+
+def test_more_workers_of_an_elastic_job_go_where_it_is_not_slow_together() -> None:
+    world = three()
+    world.run(a_job("other", 1000))
+    job = world.run(a_job("a", 2000, workers=1, max_workers=2))
+    assert nodes_of(world, job) == {"n2", "n3"}
+
+
+def test_both_nodes_of_a_pair_are_told_once() -> None:
+    world = three(until_ms=3_600_000)
+    world.pass_time(3_600_000)
+    told = [event.text for event in world.events if event.kind == "link-slow"]
+    assert told == [
+        "Steps take 40 % longer on n1 and n2 together than the same steps on other pairs of nodes (12 runs of 1 job):"
+        " a job on several nodes takes others where it can.",
+        "n1 and n2 are avoided together no more: they are not known to be slow.",
+    ]
