@@ -44,6 +44,17 @@ it('shows when it was said to be done, and when it was, by the reader’s clock'
   });
 });
 
+it('says one minute once, where all of the span lies in it', () => {
+  const lines = PLAN.lines.map(line => ({
+    ...line,
+    predicted_ms: [AT + 40 * MINUTE, AT + 40 * MINUTE + 7000] as [
+      number,
+      number
+    ]
+  }));
+  expect(planRows({ ...PLAN, lines }, msg)[1].said).toBe('16:40');
+});
+
 it('names the day where a job was done on another', () => {
   const lines = PLAN.lines.map(line => ({
     ...line,

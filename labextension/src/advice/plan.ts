@@ -28,10 +28,16 @@ export function planRows(plan: IPlanRecord, msg: Messages): IPlanRow[] {
   };
   const inWords = (text: string) => words[text] ?? text;
   const said = plan.made_ms ?? 0;
+  // A short job's span lies within a minute.
+  const span = (low: string, high: string) =>
+    low === high ? low : trans.__('%1 to %2', low, high);
   return plan.lines.map(line => ({
     what: inWords(line.what),
     said: line.predicted_ms
-      ? trans.__('%1 to %2', ...line.predicted_ms.map(ms => moment(ms, said)))
+      ? span(
+          moment(line.predicted_ms[0], said),
+          moment(line.predicted_ms[1], said)
+        )
       : inWords(line.predicted),
     came:
       line.actual_ms == null

@@ -87,7 +87,8 @@ def plan_text(record: models.PlanRecord) -> str:
 def _predicted(line: models.JudgedLine, now_ms: int) -> str:
     if line.predicted_ms is None:
         return line.predicted
-    return " to ".join(by(one, now_ms) for one in line.predicted_ms)
+    # A short job's span lies within a minute, which is said once.
+    return " to ".join(dict.fromkeys(by(one, now_ms) for one in line.predicted_ms))
 
 
 def _actual(line: models.JudgedLine, now_ms: int) -> str:

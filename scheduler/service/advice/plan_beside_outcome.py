@@ -156,7 +156,7 @@ def _finish(run: PlannedRun, ended_ms: Millis | None) -> Iterator[models.JudgedL
     judges = is_whole and wait_right(run) is not None and ended_ms is not None
     yield models.JudgedLine(
         what="Finish",
-        predicted=f"{_in_utc(finish.low)} to {_in_utc(finish.high)}",
+        predicted=" to ".join(dict.fromkeys(map(_in_utc, (finish.low, finish.high)))),
         actual=_NOT_OVER if ended_ms is None else _in_utc(ended_ms),
         predicted_ms=(round(finish.low), round(finish.high)),
         actual_ms=ended_ms,
