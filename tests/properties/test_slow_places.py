@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders import World, a_job, a_node, a_team
+from builders import T0, World, a_job, a_node, a_team
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from properties import truths
@@ -20,7 +20,7 @@ some = settings(
 _NODES = 4
 numbers = st.integers(0, _NODES - 1)
 #: Some soon over, some never.
-ends = st.sampled_from([60_000, 10**15])
+ends = st.sampled_from([T0 + 60_000, 10**15])
 slow_nodes = st.dictionaries(numbers, ends, max_size=_NODES)
 slow_pairs = st.dictionaries(
     st.tuples(numbers, numbers).filter(lambda pair: pair[0] < pair[1]), ends, max_size=6

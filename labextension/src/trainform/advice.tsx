@@ -343,7 +343,10 @@ function Plan(props: { plan: IPlan; advice: IAdvice }): React.JSX.Element {
     }
     const ends = [finish_s.low, finish_s.high].map(s => nowMs + s * 1000);
     const [low, high] = ends.map(ms => moment(ms, nowMs));
-    return trans.__('done %1 to %2', low, high);
+    // A short job's span lies within a minute.
+    return low === high
+      ? trans.__('done %1', low)
+      : trans.__('done %1 to %2', low, high);
   }
 }
 

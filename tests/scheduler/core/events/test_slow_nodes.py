@@ -61,23 +61,24 @@ def test_it_stays_when_the_executor_tells_of_the_node_again(world: World) -> Non
 def test_it_is_tried_again_at_its_time_and_the_next_cycle_is_due_then(world: World) -> None:
     until_ms = Millis(world.now + 3_600_000)
     world.ask(NoteSlowNodes(slow={N1: replace(SLOW, until_ms=until_ms)}))
-    world.pass_time(3_599_999)
+    world.wait(3_599_999)
     assert (world.outcome.wake_ms, world.cluster.nodes[N1].slow is None) == (until_ms, False)
-    world.pass_time(1)
+    world.wait(1)
     assert world.cluster.nodes[N1].slow is None
     assert node_of(world, world.run(a_job("a", 1000))) == "n1"
 
 
-def link(other: str, until_ms: int = 10**15) -> SlowLink:
+def link(other: str, until_ms: int) -> SlowLink:
     return SlowLink(
         other=NodeId(other), percent=40, runs=12, since_ms=Millis(1), until_ms=Millis(until_ms)
     )
 
 
-def three(*, gpus: int = 2, until_ms: int = 10**15) -> World:
+def three(*, for_ms: int = 10**12) -> World:
     """The first two are slow together."""
-    nodes = [a_node(f"n{number}", gpus) for number in (1, 2, 3)]
+    nodes = [a_node(f"n{number}", 2) for number in (1, 2, 3)]
     world = World(*nodes, teams=[a_team(guaranteed_milli_gpu=0)])
+    until_ms = world.now + for_ms
     links = {N1: (link("n2", until_ms),), NodeId("n2"): (link("n1", until_ms),)}
     world.ask(NoteSlowNodes(slow={}, links=links))
     return world
@@ -98,8 +99,8 @@ def test_a_gang_on_several_nodes_takes_a_pair_that_is_not_slow_together() -> Non
 def test_a_slow_pair_is_taken_where_there_is_no_other_and_when_its_time_is_over() -> None:
     world = three()
     assert nodes_of(world, world.run(a_job("a", 2000, workers=3))) == {"n1", "n2", "n3"}
-    later = three(until_ms=3_600_000)
-    later.pass_time(3_600_000)
+    later = three(for_ms=3_600_000)
+    later.wait(3_600_000)
     assert later.cluster.nodes[N1].slow_links == ()
     assert nodes_of(later, later.run(a_job("a", 2000, workers=2))) == {"n1", "n2"}
 
@@ -117,8 +118,8 @@ def test_more_workers_of_an_elastic_job_go_where_it_is_not_slow_together() -> No
 
 
 def test_both_nodes_of_a_pair_are_told_once() -> None:
-    world = three(until_ms=3_600_000)
-    world.pass_time(3_600_000)
+    world = three(for_ms=3_600_000)
+    world.wait(3_600_000)
     told = [event.text for event in world.events if event.kind == "link-slow"]
     assert told == [
         "Steps take 40 % longer on n1 and n2 together than the same steps on other pairs of nodes (12 runs of 1 job):"
