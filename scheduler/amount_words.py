@@ -20,3 +20,8 @@ def duration(seconds: int) -> str:
         return f"{seconds} s"
     minutes = -(-seconds // 60)
     return f"{minutes} min" if minutes < 120 else f"{-(-minutes // 60)} h"  # noqa: PLR2004 - as above
+
+
+def hours(amount: float) -> str:
+    """``1,200.5``; of less than one three digits, or a small budget seems unused."""
+    return f"{amount:,.1f}" if amount >= 1 else f"{amount:.3g}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from gpucommons.scheduler import models
+from gpucommons.scheduler import amount_words, models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import show, table
 from gpucommons.scheduler.client import plan_calls
@@ -41,7 +41,7 @@ def listing(arguments: argparse.Namespace) -> int:
         (
             one.team,
             "-" if one.percent is None else f"{one.percent} %",
-            f"{one.spent_gpu_hours:,.1f}",
+            amount_words.hours(one.spent_gpu_hours),
             "-" if one.spent_money is None else f"{one.spent_money:,.2f} {one.currency}",
             "-" if one.budget is None else one.budget.at_full,
             one.text,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from gpucommons.scheduler import models
+from gpucommons.scheduler import amount_words, models
 from gpucommons.scheduler.core.model.intents import SetBudget
 from gpucommons.scheduler.core.model.price_and_budget import Budget
 from gpucommons.scheduler.core.model.resources import Team
@@ -136,7 +136,7 @@ def _text(team: Team, hours: float, money: float | None, currency: str, start: d
             return f"{team.name} has a budget of {whole} for {month}, but no pool has a price."
     else:
         limit, used = (budget.milli_gpu_h or 0) / _MILLI, hours
-        whole, said = f"{limit:,g} GPU-hours", f"{used:,.1f}"
+        whole, said = f"{limit:,g} GPU-hours", amount_words.hours(used)
     if limit and used >= limit:
         return f"{team.name} has used up its {month} budget of {whole}."
     share = int(100 * used / limit) if limit else 0

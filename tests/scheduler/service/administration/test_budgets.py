@@ -102,6 +102,13 @@ def test_it_is_said_from_80_per_cent_on(world: ServiceWorld) -> None:
     assert found.text.endswith("budget: 16.00 of 20.00 EUR.")
 
 
+def test_of_a_small_budget_it_is_said_how_much_was_used(world: ServiceWorld) -> None:
+    give(world, gpu_hours=0.05)
+    used(world, 0.044)
+    (found,) = budgets.budgets(world.service, world.principal("ann")).budgets
+    assert found.text.endswith("budget: 0.044 of 0.05 GPU-hours.")
+
+
 def test_a_month_is_not_added_up_at_each_look(
     world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
