@@ -66,6 +66,22 @@ def test_the_page_of_a_waiting_job_says_place_likely_start_and_what_would_help(
     )
 
 
+def test_a_job_on_a_slow_pair_of_nodes_says_since_when_and_until_when(
+    lab: LabServer, job_page: Page
+) -> None:
+    running = scene.running(now_ms())
+    *before, last = running["attempts"]
+    place = {"nodes": ["gpu-02", "gpu-03"], "percent": 30, "since_ms": 1_795_000_000_000}
+    slow = [place | {"until_ms": 1_795_500_000_000}]
+    lab.send({"type": "job", "job": running | {"attempts": [*before, last | {"slow": slow}]}})
+
+    said = job_page.locator(".gc-JobPage")
+    expect(said).to_contain_text(
+        "Steps take 30 % longer on gpu-02 and gpu-03 together than on other pairs of nodes, known since"
+    )
+    picture(job_page, "job-slow-pair")
+
+
 def test_the_page_of_a_waiting_job_starts_it_smaller(lab: LabServer, open_lab: Open) -> None:
     page = open_lab()
     job_row(page, "resnet-2").get_by_role("button", name="resnet-2").click()
