@@ -5,7 +5,7 @@ blocks first, and gets the GPUs there that are nearest to each other (`capacity.
 gang goes to the tightest part of a pool that takes all of it: a node, of several the one where its
 GPUs are nearest, then a rack, then the pool. In each, the largest workers are placed first; where that
 fails though the amounts suffice, the places are searched through: all of them on a cluster of up to
-:data:`EXACT_NODES` nodes with up to :data:`TRIES` tries, so that no feasible gang waits there. What a
+:data:`EXACT_NODES` nodes with up to :data:`.search.TRIES` tries, so that no feasible gang waits there. What a
 job wishes for (`capacity.affinity`) breaks ties of the latter, and goes before packing. The same input always gives
 the same place, and nothing is ever taken: a search gives back what it tried.
 """
@@ -27,47 +27,24 @@ from gpucommons.scheduler.core.capacity.placement_slots import (
     PlacementSlot,
     give_back,
     placed,
-    slots_on,
     take,
     tightest,
 )
 from gpucommons.scheduler.core.model.demand import Worker
-from gpucommons.scheduler.core.model.holds import FULL, Load
+from gpucommons.scheduler.core.model.holds import FULL
 from gpucommons.scheduler.core.model.types import HoldClass, NodeId, PoolName, WorkerPlacement
 from gpucommons.scheduler.core.packing.learning import NEUTRAL
 from gpucommons.scheduler.core.packing.rows import Ints
 from gpucommons.scheduler.core.packing.score_board import Board
-from gpucommons.scheduler.core.placement.around_slow_links import ways_around
 from gpucommons.scheduler.core.placement.nearest_devices import nearest_together
 from gpucommons.scheduler.core.placement.one_worker import best_on, find, find_in, find_wished
+from gpucommons.scheduler.core.placement.search import GangDemand, Search, Spots, largest_first
+from gpucommons.scheduler.core.placement.slow_links import ways_around
 
 #: Parts with more nodes than these are not searched through.
 EXACT_NODES = 64
-#: Places tried in one search before it is given up.
-TRIES = 20_000
 #: Parts of one size that are looked at closely; amounts alone rule most others out.
 PARTS = 32
-
-Spots = tuple[PlacementSlot, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Need:
-    """What a gang asks for in all: no part with less can take it."""
-
-    milli_gpu: int
-    whole_gpus: int
-    cpu_milli: int
-    memory_mib: int
-
-    @classmethod
-    def of(cls, workers: Sequence[Worker]) -> _Need:
-        return cls(
-            sum(one.milli_gpu for one in workers),
-            sum(one.whole_gpus for one in workers),
-            sum(one.cpu_milli for one in workers),
-            sum(one.memory_mib for one in workers),
-        )
 
 
 def place(  # noqa: PLR0913 - one question; most leave the last two out
@@ -146,10 +123,10 @@ class _Ladder:
     workers: Sequence[Worker]
     hold_class: HoldClass
     affinity: Affinity
-    need: _Need = field(init=False)
+    need: GangDemand = field(init=False)
 
     def __post_init__(self) -> None:
-        self.need = _Need.of(self.workers)
+        self.need = GangDemand.of(self.workers)
 
     def climb(self, board: Board) -> Spots | None:
         """The first part that takes the gang; of equally tight ones the most wished for."""
@@ -243,7 +220,7 @@ class _Ladder:
         nodes = {node.node.node_id: node for node in here}
         if len(nodes) > EXACT_NODES:
             return None
-        search = _Search(self.view.open_bits, self.hold_class)
+        search = Search(self.view.open_bits, self.hold_class)
         return search.through(list(nodes.values()), self.workers)
 
     def _without_slow_links(self, rows: Ints) -> Iterator[Ints]:
@@ -264,26 +241,12 @@ class _Ladder:
         return _greedy(self.workers, best)
 
 
-def _largest_first(workers: Sequence[Worker]) -> list[int]:
-    """A small worker must not take the only place of a large one."""
-    return sorted(
-        range(len(workers)),
-        key=lambda i: (
-            -workers[i].milli_gpu,
-            workers[i].gpu_kind is None,
-            -workers[i].cpu_milli,
-            -workers[i].memory_mib,
-            i,
-        ),
-    )
-
-
 def _greedy(
     workers: Sequence[Worker], best: Callable[[Worker], PlacementSlot | None]
 ) -> Spots | None:
     done: dict[int, PlacementSlot] = {}
     try:
-        for i in _largest_first(workers):
+        for i in largest_first(workers):
             slot = best(workers[i])
             if slot is None:
                 return None
@@ -312,7 +275,7 @@ def _on_nodes(
         found = _greedy_on(nodes, workers, hold_class, NONE)
     if found is not None or len(nodes) > EXACT_NODES:
         return found
-    return _Search(lambda device: _open(device, hold_class), hold_class).through(nodes, workers)
+    return Search(lambda device: _open(device, hold_class), hold_class).through(nodes, workers)
 
 
 def _greedy_on(
@@ -326,78 +289,3 @@ def _greedy_on(
 
 def _open(device: DeviceCapacity, hold_class: HoldClass) -> int:
     return FULL & ~device.blocked(hold_class)
-
-
-@dataclass(slots=True)
-class _Search:
-    """Tries places for one worker after the other and goes back where the next finds none."""
-
-    open_bits: Callable[[DeviceCapacity], int]
-    hold_class: HoldClass
-    tries: int = 0
-    dead: set[tuple[object, ...]] = field(default_factory=set)
-
-    def through(self, nodes: Sequence[NodeCapacity], workers: Sequence[Worker]) -> Spots | None:
-        order = _largest_first(workers)
-        if not self._amounts_suffice(nodes, workers):
-            return None
-        found: dict[int, PlacementSlot] = {}
-        if not self._next(nodes, workers, order, found):
-            return None
-        return tuple(found[i] for i in range(len(workers)))
-
-    def _amounts_suffice(self, nodes: Sequence[NodeCapacity], workers: Sequence[Worker]) -> bool:
-        need = _Need.of(workers)
-        free = [node.free(self.hold_class).positive() for node in nodes]
-        bits = [self.open_bits(d) for node in nodes for d in node.devices.values()]
-        return (
-            sum(one.bit_count() for one in bits) >= need.milli_gpu
-            and sum(one.bit_count() == WHOLE_MILLI_GPU for one in bits) >= need.whole_gpus
-            and sum(one.cpu_milli for one in free) >= need.cpu_milli
-            and sum(one.memory_mib for one in free) >= need.memory_mib
-        )
-
-    def _next(
-        self,
-        nodes: Sequence[NodeCapacity],
-        workers: Sequence[Worker],
-        order: Sequence[int],
-        found: dict[int, PlacementSlot],
-    ) -> bool:
-        if len(found) == len(order):
-            return True
-        looks = [self._look(node) for node in nodes]
-        state = (len(found), *sorted(looks))
-        if state in self.dead:
-            return False
-        i = order[len(found)]
-        worker = workers[i]
-        seen: set[tuple[object, ...]] = set()
-        for node, look in zip(nodes, looks, strict=True):
-            # Of nodes that look alike one is as good as the other.
-            if look in seen:
-                continue
-            seen.add(look)
-            for slot in self._slots(node, worker):
-                self.tries += 1
-                if self.tries > TRIES:
-                    return False
-                take(slot, worker)
-                found[i] = slot
-                done = self._next(nodes, workers, order, found)
-                give_back(slot, worker)
-                if done:
-                    return True
-                del found[i]
-        self.dead.add(state)
-        return False
-
-    def _look(self, node: NodeCapacity) -> tuple[object, ...]:
-        devices = tuple((d.device.kind, self.open_bits(d)) for d in node.devices.values())
-        return (*node.free(self.hold_class), devices)
-
-    def _slots(self, node: NodeCapacity, worker: Worker) -> Iterable[PlacementSlot]:
-        need = Load(worker.cpu_milli, worker.memory_mib)
-        if not node.free(self.hold_class).at_least(need):
-            return ()
-        return slots_on(node, worker, self.open_bits)
