@@ -97,6 +97,17 @@ def test_every_page_says_of_which_version_it_speaks(site: Path) -> None:
     assert [path.name for path in pages_of(site) if said not in path.read_text()] == []
 
 
+def test_every_column_of_a_table_is_named(site: Path) -> None:
+    """As axe asks of a page, and here of all: a column without a name is read out without one."""
+    nameless = [
+        path.name
+        for path in pages_of(site)
+        for head in BeautifulSoup(path.read_text(), "html.parser").find_all("th")
+        if not head.get_text(strip=True)
+    ]
+    assert nameless == []
+
+
 @pytest.fixture(scope="module", params=["light", "dark"])
 def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     context = browser.new_context(color_scheme=request.param)
