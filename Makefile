@@ -47,7 +47,14 @@ demo: setup ## JupyterHub with fractional GPUs, on this machine
 
 test: test-here test-kubernetes test-panel ## All tests: unit, contract, property, real hub, real browser, real Kubernetes
 
-test-here: setup ## Those in Python, without Kubernetes
+# Four processes that collect at once would each compile some five thousand modules.
+build/.compiled: .venv/.ready
+	@echo 'Compiling what the tests import, once (half a minute)…'
+	mkdir -p build
+	-$(BIN)/pytest --collect-only -q > /dev/null
+	touch $@
+
+test-here: setup build/.compiled ## Those in Python, without Kubernetes
 	$(PYTEST) -m "not kubernetes and not frameworks and not slurm"
 
 test-kubernetes: setup ## Those on real API servers and kubelets
