@@ -60,4 +60,5 @@ def setup(app: Any) -> None:
 
     app.connect("builder-inited", draw_imports)
     app.connect("builder-inited", languages.lead_to_english)
+    app.connect("env-before-read-docs", languages.read_translated_alone)
     app.connect("html-page-context", languages.name_the_others)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,12 @@ def lead_to_english(app: Any) -> None:
     app.builder.search = False
 
 
+def read_translated_alone(app: Any, env: Any, pages: list[str]) -> None:
+    """In another language all else is known from the English site: that it is read there will do."""
+    if app.config.language != "en":
+        pages[:] = [page for page in pages if page in TRANSLATED or page not in env.titles]
+
+
 def name_the_others(app: Any, page: str, _: str, context: dict[str, Any], *__: Any) -> None:
     """For the template: where the same page is in the other languages."""
     here = app.config.language
@@ -49,9 +56,12 @@ def name_the_others(app: Any, page: str, _: str, context: dict[str, Any], *__: A
 
 
 def build(language: str) -> None:
-    """Write the translated pages alone. All are read: they lead to each other by title."""
+    """Read and write the translated pages alone. They lead to all by title, as the English site read it."""
     pages = [str(DOCS / f"{page}.md") for page in TRANSLATED]
     out = SITE / language
+    shutil.rmtree(out / ".doctrees", ignore_errors=True)
+    if (SITE / ".doctrees").is_dir():
+        shutil.copytree(SITE / ".doctrees", out / ".doctrees")
     subprocess.run(
         [
             *(
