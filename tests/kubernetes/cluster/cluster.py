@@ -8,7 +8,7 @@ from kubernetes import client
 
 from deploy.release.archive import Written
 from tests.kubernetes.api import api_client, wait_for
-from tests.kubernetes.cluster.control_plane import ControlPlane, Options
+from tests.kubernetes.cluster.control_plane import LAVISH, ControlPlane, Options
 from tests.kubernetes.cluster.reaper import Reaper
 from tests.kubernetes.cluster.simulated_nodes import kwok_command
 from tests.kubernetes.node.node_parts import (
@@ -66,7 +66,7 @@ class Cluster(ControlPlane):
             # Fifty requests a second would go to the leases of 500 nodes.
             lease_s = 600 if self.options.large else 40
             command = kwok_command(self.kubeconfig, lease_s=lease_s)
-            self.processes.start("kwok", command, environment=self.lavish)
+            self.processes.start("kwok", command, environment=LAVISH)
 
     def start_nodes(self, count: int = 2, *, gpus: int = 4) -> list[RealNode]:
         """Real nodes with so many GPUs each, DNS and Services; needs root."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 
 from tests.kubernetes.api import wait_for
-from tests.kubernetes.cluster.control_plane import ControlPlane, free_ports
+from tests.kubernetes.cluster.control_plane import LAVISH, ControlPlane, free_ports
 from tests.kubernetes.cluster.network import Network
 from tests.kubernetes.cluster.remains import CGROUPS
 from tests.kubernetes.node.gpu_runtime import write_wrapper
@@ -55,8 +55,8 @@ class RealNode:
         (self.folder / "cni" / "10-bridge.conflist").write_text(self._cni_config())
         config = self.folder / "containerd.toml"
         config.write_text(self._containerd_config())
-        self._start("containerd", [toolchain.find("containerd"), "--config", config])
-        self._start("kubelet", self._kubelet_command(labels or {}))
+        self._start("containerd", [toolchain.find("containerd"), "--config", config], LAVISH)
+        self._start("kubelet", self._kubelet_command(labels or {}), LAVISH)
 
     def import_image(self, archive: Path) -> None:
         """Make an image known to the node's containerd."""
