@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 
 from tests.harness.free_ports import free_port
+from tests.ui.fake_server.lean_lab import write_lean_lab
 
 ROOT = Path(__file__).resolve().parents[3]
 FAKE = ROOT / "tests" / "ui" / "fake_server"
@@ -67,6 +68,7 @@ class LabServer:
         (work / "train.ipynb").write_text(json.dumps(NOTEBOOK))
         (work / "prepare.py").write_text("print('ready')\n")
         (work / "pipeline.yaml").write_text("steps: {clean: {run: prepare.py}}\n")
+        write_lean_lab(self.folder / "config")
         self.process = subprocess.Popen(
             self._command(work), env=self._env(), cwd=work, start_new_session=True
         )
