@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 from free_ports import free_port
 
 from gpucommons.scheduler.cli.config_files import read_config
@@ -129,23 +130,28 @@ def weights(printed: str) -> float:
     return float(json.loads(printed.splitlines()[-1])["weights"])
 
 
-def test_two_workers_train_one_network(tmp_path: Path) -> None:
-    printed = gang(tmp_path, 2, "--epochs", "3")
+@pytest.fixture(scope="module")
+def whole_gang(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """Two workers that were not stopped: their folder, and what each of them printed."""
+    folder = tmp_path_factory.mktemp("gang")
+    return folder, gang(folder, 2, "--epochs", "4")
+
+
+def test_two_workers_train_one_network(whole_gang: tuple[Path, list[str]]) -> None:
+    folder, printed = whole_gang
 
     assert weights(printed[0]) == weights(printed[1])
-    assert result(tmp_path, "gang.json")["accuracy"] > 0.8
+    assert result(folder, "gang.json")["accuracy"] > 0.8
 
 
-def test_a_resumed_gang_ends_with_the_same_numbers(tmp_path: Path) -> None:
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    whole.mkdir(), parts.mkdir()
-    gang(whole, 2, "--epochs", "4")
-
-    gang(parts, 2, "--epochs", "2")
-    resumed = gang(parts, 2, "--epochs", "4")
+def test_a_resumed_gang_ends_with_the_same_numbers(
+    tmp_path: Path, whole_gang: tuple[Path, list[str]]
+) -> None:
+    gang(tmp_path, 2, "--epochs", "2")
+    resumed = gang(tmp_path, 2, "--epochs", "4")
 
     assert "resumed from epoch 2" in resumed[0]
-    assert result(parts, "gang.json") == result(whole, "gang.json")
+    assert result(tmp_path, "gang.json") == result(whole_gang[0], "gang.json")
 
 
 # --- the notebook ----------------------------------------------------------------------------
@@ -161,28 +167,36 @@ def notebook_job(folder: Path) -> list[str]:
     return [sys.executable, "-m", module, "digits.ipynb", "--function", "train"]
 
 
-def test_the_notebook_runs_as_a_job_without_its_panel(tmp_path: Path) -> None:
-    command = notebook_job(tmp_path)
+@pytest.fixture(scope="module")
+def whole_notebook(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """Run from its beginning to its end: its folder, and what came of it."""
+    folder = tmp_path_factory.mktemp("notebook")
+    return folder, python(*notebook_job(folder)[1:], cwd=folder)
 
-    done = python(*command[1:], cwd=tmp_path)
+
+def test_the_notebook_runs_as_a_job_without_its_panel(
+    whole_notebook: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
+    folder, done = whole_notebook
 
     assert done.returncode == 0, done.stderr
     assert EPOCH.findall(done.stdout) == ["1", "2", "3", "4", "5", "6"]
-    assert result(tmp_path)["accuracy"] > 0.9
-    assert "TrainPanel(" not in (tmp_path / "results" / "digits.out.ipynb").read_text()
+    assert result(folder)["accuracy"] > 0.9
+    assert "TrainPanel(" not in (folder / "results" / "digits.out.ipynb").read_text()
 
 
-def test_the_notebook_goes_on_where_it_was(tmp_path: Path) -> None:
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    whole.mkdir(), parts.mkdir()
-    assert python(*notebook_job(whole)[1:], cwd=whole).returncode == 0
-    command = notebook_job(parts)
-    assert python(*command[1:], cwd=parts).returncode == 0
+def test_the_notebook_goes_on_where_it_was(
+    tmp_path: Path, whole_notebook: tuple[Path, subprocess.CompletedProcess[str]]
+) -> None:
+    whole, parts = whole_notebook[0], tmp_path / "parts"
+    shutil.copytree(whole, parts)
     shutil.rmtree(parts / "results")
     for step in (5, 6):
         shutil.rmtree(parts / "checkpoints" / f"step-{step}")
 
-    done = python(*command[1:], cwd=parts)
+    done = python(*notebook_job(parts)[1:], cwd=parts)
 
     assert "resumed from epoch 4" in done.stdout
     assert EPOCH.findall(done.stdout) == ["5", "6"]
