@@ -43,6 +43,7 @@ OF_OTHERS = {
     "helm": "--install --no-hooks --set",
     "jupyter": "--paths",
     "kubectl": "--force --grace-period --previous",
+    "nanoGPT, and scripts of whoever reads": "--init_from --learning_rate --key --resume",
     "nvidia-smi": "--query-gpu --format --gpu-reset",
     "scripts of examples": "--lr --batch --dropout --optimizer --momentum --epochs --seconds-per-epoch",
     "slurm": "--dependency --no-requeue --pty --start --requeue --hold --wait --wrap --array --parsable",

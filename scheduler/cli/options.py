@@ -26,6 +26,19 @@ def output() -> argparse.ArgumentParser:
     return found
 
 
+def add_max_mib(command: argparse.ArgumentParser) -> None:
+    """Up to how large a folder goes along with a job: the same for whatever the job is part of."""
+    from gpucommons.scheduler.client.snapshot import MAX_SNAPSHOT_BYTES  # noqa: PLC0415 - slow
+
+    most = MAX_SNAPSHOT_BYTES >> 20
+    command.add_argument(
+        "--max-mib",
+        type=positive,
+        default=most,
+        help=f"largest folder that goes along (default: {most})",
+    )
+
+
 def positive(text: str) -> int:
     """A number that counts something, as written."""
     if not (text.isascii() and text.isdecimal() and 0 < int(text) <= _MOST):

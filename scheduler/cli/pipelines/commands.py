@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect, owner_and_name
+from gpucommons.scheduler.cli.options import add_max_mib
 from gpucommons.scheduler.cli.present import printable, say, show, table
 from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
 from gpucommons.scheduler.client import calls, pipeline_calls
@@ -29,9 +30,7 @@ def add_commands(
     start = own.add_parser("run", parents=[shared], help="run what a file describes")
     start.add_argument("file", nargs="?", type=Path, default=Path(_DEFAULT_FILE))
     start.add_argument("--team", help="who pays; default: the file's, else your only team")
-    start.add_argument(
-        "--max-mib", type=int, default=128, help="largest folder that goes along (default: 128)"
-    )
+    add_max_mib(start)
     start.set_defaults(run=run)
     own.add_parser("list", parents=[shared], help="those you may see").set_defaults(run=listing)
     one = own.add_parser("show", parents=[shared], help="the steps, and how far they are")

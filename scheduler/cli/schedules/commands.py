@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect, owner_and_name
+from gpucommons.scheduler.cli.options import add_max_mib
 from gpucommons.scheduler.cli.present import printable, show, table
 from gpucommons.scheduler.cli.schedules import describing, trigger_options
 from gpucommons.scheduler.cli.schedules.documents import read_schedule
@@ -51,7 +52,7 @@ def add_commands(
         "apply", parents=[shared], help="make one as a YAML file says, or write it anew"
     )
     file.add_argument("file", type=Path, metavar="FILE")
-    file.add_argument("--max-mib", type=int, default=200, help=argparse.SUPPRESS)
+    add_max_mib(file)
     file.set_defaults(run=apply)
     told = own.add_parser(
         "metric",

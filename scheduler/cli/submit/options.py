@@ -8,14 +8,12 @@ from typing import Any
 
 from gpucommons.gpu.slices.slices import parse_milli_gpu
 from gpucommons.scheduler import models
-from gpucommons.scheduler.cli.options import gib, positive
+from gpucommons.scheduler.cli.options import add_max_mib, gib, positive
 from gpucommons.scheduler.cli.profiles import commands as profiles
 from gpucommons.scheduler.cli.schedules import commands as schedules
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.launchers import AUTO, LAUNCHERS
 
-#: Largest snapshot unless told otherwise, in MiB.
-_SNAPSHOT_MIB = 64
 _AFTER = {
     "--after": "once this job has succeeded",
     "--after-any": "once this job is over",
@@ -37,7 +35,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     _add_files_and_environment(command)
     _add_stops(command)
     _add_plan(command)
-    command.add_argument("--max-mib", type=positive, default=_SNAPSHOT_MIB, help="largest snapshot")
+    add_max_mib(command)
     command.add_argument("--follow", action="store_true", help="print the log until the job ends")
     schedules.add_when(command)
 

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
+from gpucommons.scheduler.cli.options import add_max_mib
 from gpucommons.scheduler.cli.present import clock, printable, say, show, table
 from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
 from gpucommons.scheduler.cli.sweeps.study import write_study
@@ -55,7 +56,7 @@ def add_commands(
         "file", type=Path, help="a job's fields (run, roles, …), with space and budget"
     )
     new.add_argument("--team", help="who pays; default: the file's, else your only team")
-    new.add_argument("--max-mib", type=int, default=256, help="most that its files may take")
+    add_max_mib(new)
     new.set_defaults(run=submit)
     own.add_parser("list", parents=[shared], help="those you may see").set_defaults(run=listing)
     one = own.add_parser(
