@@ -21,8 +21,8 @@ from traitlets import Bool, Float, Integer
 
 from gpucommons.gpu.linux.state_home import state_home
 from gpucommons.labextension.activity.collector import Collector, collector_for
-from gpucommons.labextension.activity.kernel_status import tell_work_from_looks
 from gpucommons.labextension.activity.reporter import Reporter
+from gpucommons.labextension.activity.told_state import tell_true_state
 from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.editors import ssh, vscode
 from gpucommons.labextension.editors.traffic import Traffic
@@ -133,7 +133,7 @@ class GpuCommonsExtension(ExtensionApp):
         self.parts.feed.when_lease = self._heard
         self._can_hold = self._holding.begin(self.serverapp, self.settings)
         server: Any = self.serverapp
-        tell_work_from_looks(server.kernel_manager)
+        tell_true_state(server, self.settings)
         self._traffic = Traffic()
         self._traffic.listen()
         # VS Code asks nobody who they are: at a socket of its user's, not at a port that all can reach.

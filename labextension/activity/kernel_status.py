@@ -63,8 +63,11 @@ class _Told:
         stream.on_recv(self._hear)
 
     def _hear(self, parts: list[bytes]) -> None:
-        header, parent, _, content = parts[parts.index(DELIM) + 2 :][:4]
-        kind = json.loads(header)["msg_type"]
+        raw, parent, _, content = parts[parts.index(DELIM) + 2 :][:4]
+        header = json.loads(raw)
+        #: Its name in all that it says; pages are told of its state by the same (see told_state).
+        self._kernel.speaks_as = header.get("session")
+        kind = header["msg_type"]
         if kind == _GREETING or (kind == "status" and self._leaves_it_at_work(parent, content)):
             return
         self._record(parts)

@@ -23,6 +23,8 @@ from uuid import uuid4
 
 from jupyter_client.session import DELIM, Session
 
+#: Of the names of our own sessions with kernels: what is done for them is no work of the user's.
+OURS = "gpucommons-"
 #: Until it is heard, a kernel is asked this often, and so often.
 _ASK_AGAIN_S, _ASK_TIMES = 0.5, 120
 #: A kernel that does not answer for so long is at a cell.
@@ -156,6 +158,12 @@ class Listener(Protocol):
         """Whether it has heard this mark, and so all that was said before it."""
 
 
+def own_session(kernel: Any) -> Session:
+    """For requests of ours to this kernel; pages hear nothing of their begin and end."""
+    name = f"{OURS}{uuid4().hex}"
+    return Session(config=kernel.session.config, key=kernel.session.key, session=name)
+
+
 def code(environ: Mapping[str, str]) -> str:
     """What the kernel runs: the variables of the new server instead of the old one's."""
     new = {
@@ -177,7 +185,7 @@ class Acquaintance:
     def __init__(self, kernel: Any) -> None:
         self.kernel_id: str = kernel.kernel_id
         self._kernel = kernel
-        self._session = Session(config=kernel.session.config, key=kernel.session.key)
+        self._session = own_session(kernel)
         self._question: str | None = None
         self._is_heard, self._is_idle = asyncio.Event(), asyncio.Event()
         stream = kernel._activity_stream
@@ -186,8 +194,11 @@ class Acquaintance:
 
     def _hear(self, parts: list[bytes]) -> None:
         message = parts[parts.index(DELIM) + 1 :]
-        _, header, parent, *_ = message
-        if json.loads(header).get("msg_type") == "iopub_welcome":
+        _, raw, parent, *_ = message
+        header = json.loads(raw)
+        # Of a silent cell's kernel nothing but this is heard.
+        self._kernel.speaks_as = header.get("session")
+        if header.get("msg_type") == "iopub_welcome":
             # It greets whoever begins to listen.
             self._is_heard.set()
         elif json.loads(parent).get("session") != self._session.session:

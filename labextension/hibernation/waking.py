@@ -196,6 +196,7 @@ async def watch(server: Any, keeper: Keeper, acquaintance: Acquaintance, record:
         if keeper.record(kernel_id) is not None:
             keeper.say_woken(record, await asyncio.to_thread(provisioner.tree.why_parked))
         await acquaintance.learn_state()
+        _tell_pages(server, kernel_id)
         return
     log.warning("kernel %s begins anew: %s", kernel_id, refused.because)
     if keeper.record(kernel_id) is not None:
@@ -208,6 +209,13 @@ async def watch(server: Any, keeper: Keeper, acquaintance: Acquaintance, record:
     _change_connection(kernel)
     await ensure_async(server.kernel_manager.restart_kernel(kernel_id, now=True))
     _have_pages_connect_anew(server, kernel_id)
+
+
+def _tell_pages(server: Any, kernel_id: str) -> None:
+    """That a cell of it runs; where another extension has connections of its own it is left to that."""
+    say = getattr(server.kernel_websocket_connection_class, "say_to_pages", None)
+    if say is not None:
+        say(kernel_id)
 
 
 def _change_connection(kernel: Any) -> None:

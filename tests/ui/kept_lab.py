@@ -57,8 +57,7 @@ class KeptLab(KernelServer):
         address = f"http://127.0.0.1:{self.port}/lab/tree/{name}?reset&token={TOKEN}"
         page.goto(address)
         page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
-        # Of a kernel that is at a cell Lab does not know it before the cell says something.
-        state = page.get_by_text(re.compile(r"\| (Busy|Unknown)$" if runs else r"\| Idle$"))
+        state = says(page, "Busy" if runs else "Idle")
         try:
             state.wait_for()
         except NotInTime as error:
@@ -78,6 +77,11 @@ def close_dialogs(page: Page) -> None:
     away = page.locator(".jp-Dialog .jp-mod-accept").first
     close = lambda button: button.dispatch_event("click")  # noqa: E731
     page.add_locator_handler(away, close, no_wait_after=True)
+
+
+def says(page: Page, state: str) -> Locator:
+    """The status bar's word for the kernel."""
+    return page.get_by_text(re.compile(rf"\| {state}$"))
 
 
 def cell(page: Page, number: int) -> Locator:

@@ -16,7 +16,7 @@ from kernel_server import criu_of_tests, until
 from playwright.sync_api import Browser, Page, expect
 from playwright.sync_api import TimeoutError as NotInTime
 
-from tests.ui.kept_lab import KeptLab, numbers, output, prompt, run
+from tests.ui.kept_lab import KeptLab, numbers, output, prompt, run, says
 from tests.ui.product import picture
 
 pytestmark = [pytest.mark.ui, pytest.mark.criu, pytest.mark.timeout(600)]
@@ -200,10 +200,16 @@ def test_after_a_stop_and_a_start_all_goes_on_in_the_same_tabs(
         _grown(one, SHOWN, before + 20)
         # The other page asks for what it missed once it is back.
         until(partial(_is_whole, one, SHOWN), "all that came meanwhile")
+    for one in (page, beside, asking):
+        expect(says(one, "Busy")).to_be_visible()
+    later = lab.open(browser, runs=True)
+    picture(later, "notebook-woken-opened-later")
+    later.context.close()
     (lab.work / "enough").touch()
     for one in (page, beside):
         expect(output(one, SHOWN)).to_contain_text("over")
         expect(prompt(one, SHOWN)).not_to_have_text("[*]:")
+        expect(says(one, "Idle")).to_be_visible()
     _goes_on(page)
     picture(page, "notebook-woken")
 
