@@ -8,7 +8,8 @@ request for the end of its cell was called idle, and might have been culled.
 
 What a cell prints around a save would be lost twice: what is on its way when the kernel stands still,
 and what it says awake before anybody hears it. So it is asked to keep its words to itself just before
-it is saved, and to say them once it is heard again.
+it is saved, and to say them once it is heard again. A server that is killed asks for nothing: its kernels
+were asked before to do so by themselves once nobody hears them.
 """
 
 from __future__ import annotations
@@ -136,9 +137,22 @@ def _gpucommons_silence(order, mark, kind, names, most, most_bytes, longest_s=60
                 speak(words)
         thread._really_send = keep
         thread.io_loop.call_later(longest_s, speak, words)
+    def look_for_listeners():
+        stream = getattr(thread, '_xpub_stream', None)
+        if stream is None or '_gpucommons_looks' in own:
+            return
+        thread._gpucommons_looks, hear = True, thread._handle_subscription
+        def heard(frames):
+            hear(frames)
+            # The last who listened to all is gone.
+            if any(bytes(frame) == b'\\0' for frame in frames):
+                fall_silent()
+        stream.on_recv(heard)
     def obey():
         if order == 'silent':
             fall_silent()
+        elif order == 'alone':
+            look_for_listeners()
         elif order == 'speak':
             speak(own.get('_gpucommons_kept'))
         kernel.session.send(thread.socket, kind, {'mark': mark}, parent=parent)
@@ -226,9 +240,13 @@ class Acquaintance:
         if listener.listens(self.kernel_id):
             await self._order("silent", listener, within_s)
 
-    async def speak(self, listener: Listener, within_s: float = _HEARD_WITHIN_S) -> None:
+    def keep_words_when_alone(self) -> None:
+        """Have it fall silent by itself once no server hears it any more, until it is told to speak."""
+        self._run(_told("alone", uuid4().hex))
+
+    async def speak(self, listener: Listener | None, within_s: float = _HEARD_WITHIN_S) -> None:
         """Have a woken kernel say what it has kept, once that is heard."""
-        if listener.listens(self.kernel_id):
+        if listener is not None and listener.listens(self.kernel_id):
             await self._order("mark", listener, within_s)
         self._run(_told("speak", uuid4().hex))
 

@@ -40,6 +40,7 @@ _LET_GO_SHARE = 0.25
 async def keep_notes(server: Any, keeper: Keeper) -> None:
     """For a server that is killed: its kernels save themselves then, and say nothing of sessions."""
     noted: dict[str, Record] = {}
+    asked: dict[str, int | None] = {}
     for round_ in itertools.count():
         await asyncio.sleep(NOTE_EVERY_S)
         kernel_ids = hibernatable(server)
@@ -50,10 +51,19 @@ async def keep_notes(server: Any, keeper: Keeper) -> None:
                 if not _says_the_same(record, noted.get(kernel_id)):
                     keeper.note(record)
                     noted[kernel_id] = record
+                _have_words_kept(server.kernel_manager.get_kernel(kernel_id), asked)
             except Exception:
                 log.exception("nothing is noted of kernel %s", kernel_id)
         if is_new or round_ % _LIMITS_EVERY == 0:
             await asyncio.to_thread(_tell_limits, server, keeper, dict(noted), kernel_ids)
+
+
+def _have_words_kept(kernel: Any, asked: dict[str, int | None]) -> None:
+    """Each process once: what it prints between the end of its server and its own save is said later."""
+    pid = kernel.provisioner.pid
+    if asked.get(kernel.kernel_id) != pid and kernel.execution_state != "starting":
+        asked[kernel.kernel_id] = pid
+        Acquaintance(kernel).keep_words_when_alone()
 
 
 def _tell_limits(

@@ -190,8 +190,7 @@ async def watch(server: Any, keeper: Keeper, acquaintance: Acquaintance, record:
     if refused is None:
         log.info("kernel %s is awake (%.2f s)", kernel_id, time.monotonic() - begun)
         acquaintance.renew(os.environ)
-        if keeper.listener is not None:
-            await acquaintance.speak(keeper.listener)
+        await acquaintance.speak(keeper.listener)
         # Its user may have ended it meanwhile.
         if keeper.record(kernel_id) is not None:
             keeper.say_woken(record, await asyncio.to_thread(provisioner.tree.why_parked))

@@ -202,14 +202,21 @@ def listener(real: Any) -> Iterator[_Listener]:
     heard.stream.close()
 
 
-@pytest.mark.timeout(120)
-async def test_a_kernel_keeps_its_words_to_itself_until_they_are_heard_again(
-    printing: Any, tmp_path: Path
-) -> None:
-    def printed() -> int:
+@pytest.fixture
+def printed(tmp_path: Path) -> Callable[[], int]:
+    """How many lines the cell has printed."""
+
+    def look() -> int:
         text = (tmp_path / "printed").read_text() if (tmp_path / "printed").exists() else ""
         return int(text or 0)
 
+    return look
+
+
+@pytest.mark.timeout(120)
+async def test_a_kernel_keeps_its_words_to_itself_until_they_are_heard_again(
+    printing: Any, tmp_path: Path, printed: Callable[[], int]
+) -> None:
     before = _Listener(printing)
     await _until(lambda: len(before.lines) > 10)
 
@@ -233,6 +240,34 @@ async def test_a_kernel_keeps_its_words_to_itself_until_they_are_heard_again(
     assert told == _without_gap(told)
     # Its end would be taken for that of the cell.
     assert stopping._session.session in before.asked_by - after.asked_by
+
+
+@pytest.mark.timeout(120)
+async def test_a_kernel_whose_server_is_killed_keeps_its_words_until_the_next_one_hears_it(
+    printing: Any, tmp_path: Path, printed: Callable[[], int]
+) -> None:
+    before = _Listener(printing)
+    await _until(lambda: len(before.lines) > 10)
+    Acquaintance(printing).keep_words_when_alone()
+    await _until(lambda: len(before.marks) == 1)
+
+    heard = printed()
+    for stream in (printing._activity_stream, before.stream):
+        stream.close()
+    await _until(lambda: printed() > heard + 1000)
+    after = _Listener(printing)
+    printing._activity_stream = printing.connect_iopub()
+    printing._activity_stream.on_recv(lambda _parts: None)
+    await Acquaintance(printing).speak(after, 60)
+    (tmp_path / "enough").touch()
+    await _until(lambda: bool(after.lines) and after.lines[-1] == printed() - 1)
+    after.stream.close()
+
+    told = before.lines + after.lines
+    assert told == sorted(set(told))
+    # What was on its way when the line broke may be lost, and nothing of all that came after it.
+    assert after.lines[0] < heard + 100
+    assert after.lines == _without_gap(after.lines)
 
 
 @pytest.mark.timeout(120)
