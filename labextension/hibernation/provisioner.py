@@ -39,7 +39,7 @@ class HibernatingProvisioner(LocalProvisioner):
     _keeper: Keeper | None = None
     #: Of what Jupyter started.
     _own_pid: int | None = None
-    #: Its ports, kept from others for as long as it runs, until its first restart.
+    #: Its ports, kept from others for as long as it runs, until its next restart.
     _held: tuple[socket.socket, ...] = ()
 
     @property
@@ -117,21 +117,36 @@ class HibernatingProvisioner(LocalProvisioner):
         return keeper_of(manager.parent)
 
     def _take_connection(self, record: Record, tree: HibernatableTree) -> None:
-        """The kernel listens where it listened; a port that is taken by now is moved in its image."""
+        """The kernel listens at other ports than before, as everybody on this machine could see those: who
+        waits there would be sent what is meant for the kernel, or take its place while it wakes.
+
+        What else listens in its tree does so where its own programs expect it, unless that port is taken.
+        """
         manager: Any = self.parent
         info, image = dict(record.connection), tree.image()
+        self._let_ports_go()
         if image is not None:
-            moved = _taken(info["ip"], listening_ports(image))
-            move_ports(let_files_grow(image), moved)
+            own, others = _of_kernel(info, listening_ports(image))
+            moved = {port: self._new_port(info["ip"], reuses=own[port]) for port in own}
+            taken = _taken(info["ip"], others)
+            move_ports(let_files_grow(image), moved | taken)
             info |= {name: moved.get(info[name], info[name]) for name in PORTS}
-            if moved:
-                self.log.info("ports of kernel %s are taken and moved: %s", self.kernel_id, moved)
+            if taken:
+                self.log.info("ports of kernel %s are taken and moved: %s", self.kernel_id, taken)
         for name in PORTS:
             setattr(manager, name, 0)
         manager.load_connection_info(info)
         # So that the file is written anew, and no other ports are looked for.
         manager._connection_file_written = False
         self.ports_cached = True
+
+    def _new_port(self, address: str, *, reuses: bool) -> int:
+        if not reuses:
+            # It must have it alone.
+            return int(LocalPortCache.instance().find_available_port(address))
+        held = _held_port(address)
+        self._held = (*self._held, held)
+        return int(held.getsockname()[1])
 
     async def cleanup(self, restart: bool = False) -> None:
         """A kernel that its user ended leaves nothing behind; one that waits under its id stays."""
@@ -151,6 +166,17 @@ def _held_port(address: str) -> socket.socket:
             return hold_tcp(port, address)
         except OSError:
             cache.return_port(port)
+
+
+def _of_kernel(
+    info: Mapping[str, Any], ports: Mapping[int, bool]
+) -> tuple[dict[int, bool], dict[int, bool]]:
+    """The kernel's own ports of these, and those of other programs in its tree."""
+    own = {info[name] for name in PORTS}
+    return (
+        {port: reuses for port, reuses in ports.items() if port in own},
+        {port: reuses for port, reuses in ports.items() if port not in own},
+    )
 
 
 def _taken(address: str, ports: Mapping[int, bool]) -> dict[int, int]:

@@ -40,6 +40,8 @@ class Damaged:
 
     server: KernelServer
     kernels: dict[str, str]
+    #: At which a program in the kernel *moved* listened.
+    own_port: str
     sessions: dict[str, str]
     #: Of the server before: its stop, and its kernels' ports and keys.
     stop_s: float
@@ -57,7 +59,7 @@ _CODE = {
     "imageless": "x = 1",
     "recordless": "x = 1",
     "old": "x = 1",
-    "moved": "x = 5",
+    "moved": "x = 5; import socket; own = socket.create_server(('127.0.0.1', 0)); print(own.getsockname()[1])",
     "refused": "x = 1; import os; os.makedirs('that goes'); os.chdir('that goes')",
     "library": "import ctypes; x = ctypes.CDLL('some_library.so')",
     "shared": "from multiprocessing import RawArray; shared = RawArray('i', 9); x = 1",
@@ -73,12 +75,13 @@ def damaged(fresh_servers: Callable[[], AbstractContextManager[Start]]) -> Itera
 def _damaged(servers: Start) -> Iterator[Damaged]:
     first = servers()
     library = _copied_library(first.work)
-    made, kernels = {}, {}
+    made, kernels, said = {}, {}, {}
     # One after the other: nine interpreters that start at once keep each other waiting.
     for name, code in _CODE.items():
         made[name] = opened(first, f"{name}.ipynb")
         kernels[name] = made[name][0]
-        first.page(kernels[name]).run(code.replace("some_library.so", str(library)))
+        page = first.page(kernels[name])
+        said[name] = page.run(code.replace("some_library.so", str(library)))
     stop_s = first.stop()
     held = kept(first)
     saved = {name: kernel for name, kernel in kernels.items() if kernel in held}
@@ -91,7 +94,7 @@ def _damaged(servers: Start) -> Iterator[Damaged]:
         file.write(b"updated")
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(("127.0.0.1", connections["moved"]["shell_port"]))
+        taken.bind(("127.0.0.1", int(said["moved"])))
         taken.listen()
         begun = time.monotonic()
         second = servers()
@@ -99,6 +102,7 @@ def _damaged(servers: Start) -> Iterator[Damaged]:
         yield Damaged(
             server=second,
             kernels=kernels,
+            own_port=said["moved"],
             sessions={session: kernel for kernel, session in made.values()},
             stop_s=stop_s,
             kept=held,
@@ -174,20 +178,28 @@ def test_a_kernel_of_which_half_is_missing_or_whose_date_is_over_is_said_to_be_g
 
 
 def test_a_wake_that_criu_refuses_is_a_fresh_kernel_on_other_ports(damaged: Damaged) -> None:
-    """The old ports were seen by everybody on the machine."""
     _because(damaged, "refused")
-    old, kernel = damaged.connections["refused"], damaged.kernels["refused"]
+    old = damaged.connections["refused"]
 
-    def connection() -> Any:
-        file = damaged.server.home / "runtime" / f"kernel-{kernel}.json"
-        with suppress(OSError, ValueError):
-            found = json.loads(file.read_text())
-            return found if found["key"] != old["key"] else None
+    def is_new() -> bool:
+        return bool(_connection(damaged, "refused").get("key", old["key"]) != old["key"])
 
-    new = until(connection, "the fresh kernel")
-    ports = [name for name in new if name.endswith("_port")]
-    assert not {new[name] for name in ports} & {old[name] for name in ports}
+    until(is_new, "the fresh kernel")
+    assert not _ports(_connection(damaged, "refused")) & _ports(old)
     assert _has_x(damaged, "refused") == "False"
+
+
+def _connection(damaged: Damaged, name: str) -> dict[str, Any]:
+    """What clients of this kernel are told; nothing while it is written."""
+    file = damaged.server.home / "runtime" / f"kernel-{damaged.kernels[name]}.json"
+    with suppress(OSError, ValueError):
+        found: dict[str, Any] = json.loads(file.read_text())
+        return found
+    return {}
+
+
+def _ports(connection: dict[str, Any]) -> set[int]:
+    return {port for name, port in connection.items() if name.endswith("_port")}
 
 
 def test_a_library_that_changed_meanwhile_is_named(damaged: Damaged) -> None:
@@ -206,11 +218,23 @@ def test_a_kernel_that_cannot_be_saved_ends_as_ever_and_that_is_said(damaged: Da
     assert lost(damaged.server)[kernel]["stored"] == 2
 
 
-def test_a_port_that_is_taken_is_moved(damaged: Damaged) -> None:
+def test_a_woken_kernel_listens_where_nobody_could_have_waited_for_it(damaged: Damaged) -> None:
+    """The old ports were seen by everybody on the machine."""
     page = damaged.server.page(damaged.kernels["moved"])
 
     assert page.run("print(x)") == "5"
     assert damaged.kernels["moved"] not in lost(damaged.server)
+    new = _connection(damaged, "moved")
+    assert new["key"] == damaged.connections["moved"]["key"]
+    assert not _ports(new) & _ports(damaged.connections["moved"])
+
+
+def test_a_port_of_its_own_programs_that_is_taken_is_moved(damaged: Damaged) -> None:
+    page = damaged.server.page(damaged.kernels["moved"])
+
+    now = page.run("print(own.getsockname()[1])")
+    assert now.isdigit()
+    assert now != damaged.own_port
 
 
 def test_kernels_of_a_server_that_is_never_started_again_end_on_their_date(start: Start) -> None:
