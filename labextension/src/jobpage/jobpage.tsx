@@ -4,7 +4,8 @@ import type * as React from 'react';
 import { Fragment, h } from '../components/h';
 import { DataView } from '../advice/dataview';
 import { OutlookView } from '../advice/outlookview';
-import { baseName, bytes, clock, duration, gpus } from '../text/format';
+import { bytes, clock, duration, gpus } from '../text/format';
+import { fileName, visible } from '../text/visible';
 import { FollowedJob } from '../model/followed';
 import { CommandIDs } from '../lab/ids';
 import {
@@ -237,14 +238,14 @@ function SourceWords({ job }: { job: IJob }): React.JSX.Element {
     <>
       {trans.__('from')}{' '}
       <LinkButton
-        label={trans.__('Open %1', source)}
+        label={trans.__('Open %1', visible(source))}
         onClick={() => {
           void commands.execute('docmanager:open', {
             path: folder ? `${folder}/${source}` : source
           });
         }}
       >
-        {baseName(source)}
+        {fileName(source)}
       </LinkButton>
       {`, ${at}`}
       {origin}

@@ -9,7 +9,8 @@ import type { IEvent, IJobOffer } from '../server/types';
 import { longEnough } from '../submission/plan';
 import { AUTO } from '../submission/request';
 import type { TrainModel } from '../submission/train';
-import { baseName, clock } from '../text/format';
+import { clock } from '../text/format';
+import { fileName } from '../text/visible';
 import type { Messages } from '../text/messages';
 
 /** What tells people of jobs, and whether they want it. */
@@ -43,7 +44,7 @@ export function offerMessages({ trans, gpuCount }: Messages) {
   };
   return {
     offer(offer: IJobOffer, nowMs: number): string {
-      const name = shortened(baseName(offer.path));
+      const name = shortened(fileName(offer.path));
       const { gpus, done_ms, here_ms, times } = offer;
       const on = gpuCount(1000 * gpus);
       if (done_ms === undefined || here_ms === undefined) {
@@ -68,7 +69,7 @@ export function offerMessages({ trans, gpuCount }: Messages) {
     keeps: (path: string) =>
       trans.__(
         '%1 goes on here, and keeps its GPU, until you stop it. The job runs a copy of the saved notebook from its first cell.',
-        shortened(baseName(path))
+        shortened(fileName(path))
       )
   };
 }

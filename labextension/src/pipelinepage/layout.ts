@@ -1,5 +1,6 @@
 /** Where the steps of a graph stand, and which lines lead from one to another. Pure. */
 import type { IStep } from '../server/pipelines';
+import { visible } from '../text/visible';
 
 export const STEP_WIDTH = 208;
 export const STEP_HEIGHT = 78;
@@ -93,7 +94,7 @@ function edge(
     from: from.step.name,
     to: to.step.name,
     path: `M${startX} ${startY}C${middle} ${startY} ${middle} ${endY} ${to.x} ${endY}`,
-    labels: [...read.map(each => each.path), ...condition],
+    labels: [...read.map(each => visible(each.path)), ...condition],
     ...free([startX, startY], [to.x, endY], others),
     isThere: from.step.state === 'succeeded'
   };

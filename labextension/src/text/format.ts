@@ -159,8 +159,3 @@ export function shortNumber(value: number): string {
 export function percent(part: number, whole: number): number {
   return whole > 0 ? Math.min(100, Math.max(0, (100 * part) / whole)) : 0;
 }
-
-/** The end of a path: `train.ipynb`. */
-export function baseName(path: string): string {
-  return path.slice(path.lastIndexOf('/') + 1);
-}

@@ -1,6 +1,7 @@
 /** Sentences of the *Train* form, which come with its code. */
 import type { ITriggerDraft, WrongTrigger } from '../submission/triggers';
-import { baseName, bytes, clock, count, duration } from '../text/format';
+import { bytes, clock, count, duration } from '../text/format';
+import { fileName } from '../text/visible';
 import type { Messages } from '../text/messages';
 import {
   AUTO,
@@ -29,8 +30,8 @@ export function trainMessages(msg: Messages) {
     thisFile(path: string, savedMs: number | null): string {
       const which =
         savedMs === null
-          ? baseName(path)
-          : trans.__('%1, saved %2', baseName(path), clock(savedMs));
+          ? fileName(path)
+          : trans.__('%1, saved %2', fileName(path), clock(savedMs));
       return path.endsWith('.ipynb')
         ? trans.__('This notebook (%1)', which)
         : trans.__('This script (%1)', which);

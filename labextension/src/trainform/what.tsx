@@ -5,7 +5,7 @@ import { usePanel, useWords } from '../components/context';
 import { Fragment, h } from '../components/h';
 import { CommandIDs } from '../lab/ids';
 import { recall, remember } from '../submission/remembered';
-import { baseName } from '../text/format';
+import { fileName } from '../text/visible';
 import { IOption, SelectField } from './fields';
 import { trainMessages } from './messages';
 
@@ -22,11 +22,11 @@ export function WhatToRun(): React.JSX.Element {
     value: candidate.path,
     label:
       index > 0
-        ? baseName(candidate.path)
+        ? fileName(candidate.path)
         : msg.thisFile(candidate.path, candidate.savedMs)
   }));
   if (source?.kind === 'file' && !train.candidate) {
-    options.unshift({ value: source.path, label: baseName(source.path) });
+    options.unshift({ value: source.path, label: fileName(source.path) });
   }
   if (source?.kind === 'job') {
     options.unshift({ value: '', label: msg.sameAs(source.job.name) });

@@ -41,7 +41,7 @@ def _above(packed: Packed, job: FileJob) -> Iterator[str]:
             continue
         if found is not None and (job.root / found[1]).exists():
             yield (
-                f"warning: {file.path} (line {found[0]}) names {found[1]}, and the folder above {job.root}"
+                f"warning: {amounts.shown(file.path)} (line {found[0]}) names {found[1]}, and the folder above {job.root}"
                 " stays behind: run it from there (a command, or -m), or give a whole path"
             )
             return
@@ -61,7 +61,7 @@ def copied(packed: Packed, job: FileJob, watched: Iterable[Path]) -> Iterator[st
 def named(packed: Packed) -> Iterator[str]:
     """What stays behind, in lines; results of earlier jobs are counted."""
     own = [file for file in packed.excluded if not file.is_result]
-    yield from (f"left out: {file.path} {file.reason}" for file in own[:_LISTED])
+    yield from (f"left out: {amounts.shown(file.path)} {file.reason}" for file in own[:_LISTED])
     if len(own) > _LISTED:
         yield f"left out: {len(own) - _LISTED} more"
     if results := len(packed.excluded) - len(own):
@@ -77,7 +77,7 @@ def are_linked(root: Path, choice: str | None) -> bool:
     left = [file.path for file in snapshot.preview(root).excluded if file.linkable]
     if not left:
         return False
-    names = ", ".join(left[:_NAMED]) + (" …" if len(left) > _NAMED else "")
+    names = ", ".join(map(amounts.shown, left[:_NAMED])) + (" …" if len(left) > _NAMED else "")
     sys.stderr.write(printable(f"{names} would stay here. Link from your home? [y/N] "))
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -87,3 +87,9 @@ def test_a_script_behind_very_many_files_is_not_looked_for() -> None:
 
     assert environments._member(chunks(), "train.py") == b""  # type: ignore[arg-type] # chunks
     assert looked_at < 20_000
+
+
+def test_a_name_that_shows_nothing_is_shown_by_its_codes() -> None:
+    assert words.shown("a\u3164b\u2800.py") == "a\\u3164b\\u2800.py"
+    assert words.shown("data/\u00a0/x") == "data/\\xa0/x"
+    assert words.shown("1\ufe0f ❤\ufe0f") == "1\\ufe0f ❤\ufe0f"
