@@ -1,4 +1,5 @@
 /** Whether the job waits for its data, and one button that sets what would help, for its next attempt. */
+import { UUID } from '@lumino/coreutils';
 import * as React from 'react';
 
 import { usePanel } from '../components/context';
@@ -7,6 +8,7 @@ import { ActionButton, Callout, LinkButton } from '../components/parts';
 import { useLooked } from '../components/polling';
 import { CommandIDs } from '../lab/ids';
 import { canRunAgain, maySteer } from '../model/jobs';
+import { nextKey } from '../server/nextkey';
 import type { IDataAdvice, ILoaderSettings } from '../server/plans';
 import type { IJob } from '../server/types';
 import { useAttempt } from './attempt';
@@ -24,10 +26,12 @@ export function DataView({ job }: { job: IJob }): React.JSX.Element | null {
       model.api.request<IDataAdvice>('GET', ['api', 'jobs', job.id, 'data']),
     [model, job.id]
   );
+  const key = React.useRef(UUID.uuid4());
   const { found, look } = useLooked(ask, LOOK_EVERY_MS);
   const may = {
     steer: maySteer(job, model.whoami),
-    runAgain: canRunAgain(job)
+    // Of a teammate's job too it would be the reader's own: that belongs to the menu, which says so.
+    runAgain: job.owner === model.whoami?.name && canRunAgain(job)
   };
   const view = found && dataView(found, may, msg);
   if (!view) {
@@ -43,9 +47,13 @@ export function DataView({ job }: { job: IJob }): React.JSX.Element | null {
     attempt(async () => {
       const [workers, ahead] = [settings.workers ?? 0, settings.prefetch];
       const query = `?loader_workers=${workers}&loader_prefetch=${ahead}`;
-      // Pressed twice it is the same wish.
-      const key = `loader-${job.id}-${workers}-${ahead}`;
-      const next = await model.api.again(job.id, query, key);
+      const next = await model.api
+        .again(job.id, query, key.current)
+        .catch((error: unknown) => {
+          key.current = nextKey(key.current, error);
+          throw error;
+        });
+      key.current = UUID.uuid4();
       model.add(next);
       await commands.execute(CommandIDs.openJob, { job: next.id });
     });

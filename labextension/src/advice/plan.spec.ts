@@ -36,7 +36,7 @@ const ANEW = {
 };
 
 it('shows when it was said to be done, and when it was, by the reader’s clock', () => {
-  expect(planRows(PLAN, msg)[1]).toEqual({
+  expect(planRows(PLAN, msg, AT + 180 * MINUTE)[1]).toEqual({
     what: 'Finish',
     said: '16:40 to 17:10',
     came: '18:02',
@@ -60,12 +60,20 @@ it('names the day where a job was done on another', () => {
     ...line,
     actual_ms: AT + 1440 * MINUTE
   }));
-  const rows = planRows({ ...PLAN, lines }, msg);
+  const rows = planRows({ ...PLAN, lines }, msg, AT);
   expect(rows[1]?.came).toBe('1 Dec 16:00');
 });
 
+it('names the day of all of them to who reads it days later', () => {
+  const row = planRows(PLAN, msg, AT + 3 * 1440 * MINUTE)[1];
+  expect([row?.said, row?.came]).toEqual([
+    '30 Nov 16:40 to 30 Nov 17:10',
+    '30 Nov 18:02'
+  ]);
+});
+
 it('leaves what it has no words for as the scheduler says it', () => {
-  const [row] = planRows(PLAN, msg);
+  const [row] = planRows(PLAN, msg, AT);
   expect([row?.said, row?.came]).toEqual(['3–8 min', '48 min']);
 });
 

@@ -10,7 +10,11 @@ export interface IPlanRow {
   right: boolean | null;
 }
 
-export function planRows(plan: IPlanRecord, msg: Messages): IPlanRow[] {
+export function planRows(
+  plan: IPlanRecord,
+  msg: Messages,
+  nowMs: number
+): IPlanRow[] {
   const { trans } = msg;
   // What has no word here is of a newer scheduler.
   const words: Record<string, string> = {
@@ -27,7 +31,6 @@ export function planRows(plan: IPlanRecord, msg: Messages): IPlanRow[] {
     'not over yet': trans.__('not over yet')
   };
   const inWords = (text: string) => words[text] ?? text;
-  const said = plan.made_ms ?? 0;
   // A short job's span lies within a minute.
   const span = (low: string, high: string) =>
     low === high ? low : trans.__('%1 to %2', low, high);
@@ -35,14 +38,14 @@ export function planRows(plan: IPlanRecord, msg: Messages): IPlanRow[] {
     what: inWords(line.what),
     said: line.predicted_ms
       ? span(
-          moment(line.predicted_ms[0], said),
-          moment(line.predicted_ms[1], said)
+          moment(line.predicted_ms[0], nowMs),
+          moment(line.predicted_ms[1], nowMs)
         )
       : inWords(line.predicted),
     came:
       line.actual_ms == null
         ? inWords(line.actual)
-        : moment(line.actual_ms, said),
+        : moment(line.actual_ms, nowMs),
     right: line.right ?? null
   }));
 }

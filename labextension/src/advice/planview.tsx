@@ -3,16 +3,17 @@ import type * as React from 'react';
 
 import { h } from '../components/h';
 
-import { usePanel } from '../components/context';
+import { useNow, usePanel } from '../components/context';
 import { anewText, planRows } from './plan';
 import type { IPlanRecord } from '../server/plans';
-import { clock } from '../text/format';
+import { moment } from '../text/moment';
 import { RecordLink } from '../components/recordlink';
 
 export function PlanView(props: {
   plan: IPlanRecord | undefined;
 }): React.JSX.Element | null {
-  const { msg, trans } = usePanel();
+  const { model, msg, trans } = usePanel();
+  const nowMs = useNow(model);
   const { plan } = props;
   if (plan === undefined || plan.lines.length === 0) {
     return null;
@@ -21,7 +22,7 @@ export function PlanView(props: {
   const said =
     plan.made_ms == null
       ? plan.text
-      : trans.__('%1, said at %2', plan.text, clock(plan.made_ms));
+      : trans.__('%1, said at %2', plan.text, moment(plan.made_ms, nowMs));
   return (
     <section className="gc-PlanRecord" aria-label={heading}>
       <h2>{heading}</h2>
@@ -42,7 +43,7 @@ export function PlanView(props: {
           </tr>
         </thead>
         <tbody>
-          {planRows(plan, msg).map(line => (
+          {planRows(plan, msg, nowMs).map(line => (
             <tr key={line.what}>
               <th scope="row">{line.what}</th>
               <td>{line.said}</td>

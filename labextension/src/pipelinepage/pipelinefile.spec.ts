@@ -4,7 +4,8 @@ import { ApiError } from '../server/api';
 import type { IPipelineFile, IStepOfFile } from '../server/pipelines';
 import { msg } from '../testing/make';
 import { pipelineMessages } from './messages';
-import { folderLines, nextKey, stepLine, teamsToChoose } from './pipelinefile';
+import { nextKey } from '../server/nextkey';
+import { folderLines, stepLine, teamsToChoose } from './pipelinefile';
 
 const words = pipelineMessages(msg);
 

@@ -1,7 +1,4 @@
-/** A file of steps before it runs, in lines, and the key under which it is asked for. */
-import { UUID } from '@lumino/coreutils';
-
-import { isRefusal } from '../server/api';
+/** A file of steps before it runs, in lines. */
 import type { IPipelineFile, IStepOfFile } from '../server/pipelines';
 import { bytes } from '../text/format';
 import { visible } from '../text/visible';
@@ -75,9 +72,4 @@ export function teamsToChoose(
   teams: readonly string[]
 ): readonly string[] {
   return team === null && teams.length > 1 ? teams : [];
-}
-
-/** Pressed again after a lost answer it is the same wish; after a refusal it is another one. */
-export function nextKey(key: string, error: unknown): string {
-  return isRefusal(error) ? UUID.uuid4() : key;
 }

@@ -11,6 +11,7 @@ import type { IPanelContext } from '../components/context';
 import { h } from '../components/h';
 import { Callout } from '../components/parts';
 import { CommandIDs } from '../lab/ids';
+import { nextKey } from '../server/nextkey';
 import { told } from '../server/api';
 import {
   IPipeline,
@@ -20,7 +21,7 @@ import {
 } from '../server/pipelines';
 import { contextOf, isSteps } from '../submission/documents';
 import { PipelineMessages, pipelineMessages } from './messages';
-import { folderLines, nextKey, stepLine, teamsToChoose } from './pipelinefile';
+import { folderLines, stepLine, teamsToChoose } from './pipelinefile';
 
 export interface IRunOptions {
   app: JupyterFrontEnd;

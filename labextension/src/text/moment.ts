@@ -9,7 +9,7 @@ export function moment(ms: number, nowMs: number): string {
   if (day === new Date(nowMs).toDateString()) {
     return clock(ms);
   }
-  const far = ms - nowMs > 300 * DAY_MS;
+  const far = Math.abs(ms - nowMs) > 300 * DAY_MS;
   const options: Intl.DateTimeFormatOptions = {
     day: 'numeric',
     month: 'short',
