@@ -1,4 +1,5 @@
 // What Lumino and Lab's components expect of a browser and jsdom lacks.
+Element.prototype.scrollIntoView ??= () => undefined;
 globalThis.DragEvent ??= class extends MouseEvent {} as typeof DragEvent;
 window.matchMedia = query =>
   Object.assign(new EventTarget(), {

@@ -66,6 +66,16 @@ def test_the_notice_closed_its_countdown_and_actions_stay(lab: LabServer, open_l
     assert lab.asked(f"leases/{scene.LEASE}/keep")[-1] == {"minutes": 30}
 
 
+def test_an_admins_wish_says_what_becomes_of_variables(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab()
+    asked = scene.warned(now_ms())
+    asked["idle"]["reclaimed"] = True
+    lab.send({"type": "lease", "lease": asked})
+    notice = page.locator(".Toastify__toast")
+    expect(notice).to_contain_text("An admin asks for your GPU")
+    expect(notice).to_contain_text("Otherwise its variables are lost.")
+
+
 def test_the_panel_says_that_an_admin_asked_for_it(lab: LabServer, open_lab: Open) -> None:
     page = open_lab()
     over = scene.warned(now_ms() - 11 * scene.MINUTE)

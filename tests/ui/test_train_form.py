@@ -70,6 +70,9 @@ def test_the_form_asks_by_memory_and_for_what_happens_at_a_stop(
 def test_a_plan_fills_the_form(lab: LabServer, open_lab: Open) -> None:
     train = section(open_lab(theme="JupyterLab Dark"), "Train")
     train.get_by_role("button", name="Advise").click()
+    # It opens below the form, at the end of the panel.
+    expect(train.get_by_label("What is trained")).to_be_focused()
+    expect(train.get_by_role("button", name="Show plans")).to_be_in_viewport()
     model = train.get_by_label("Model: config.json of a Hugging Face model")
     # No such file lies there: its name is an example.
     expect(model).to_have_value("")

@@ -6,6 +6,8 @@ import type { Keeps } from '../server/lostkernels';
 import { IIdle } from '../server/types';
 
 const MINUTE = 60_000;
+/** JupyterLab cuts off what is longer. */
+const SHOWN_CHARACTERS = 140;
 
 function idle(changes: Partial<IIdle>): IIdle {
   return { keeps_left: 2, idle_after_min: 60, warn_after_min: 50, ...changes };
@@ -106,14 +108,17 @@ describe('the idle notification', () => {
       reclaimed: true
     });
 
-    const said = (keeps_left: number) => {
+    const said = (keeps_left: number, keeps: Keeps = 'nothing') => {
       const lease = { state: 'warned', idle: { ...asked, keeps_left } };
-      return idleNotice(makeLease(lease), msg, 'nothing')?.text;
+      return idleNotice(makeLease(lease), msg, keeps)?.text ?? '';
     };
     expect(said(2)).toMatch(
-      /^Idle 9 min\. An admin asks for your GPU: it goes back at \d\d:19 unless you keep it or run something\. It can be kept 2 times\.$/
+      /^Idle 9 min\. An admin asks for your GPU: it goes back at \d\d:19 unless you keep it or run something\. Otherwise its variables are lost\.$/
     );
-    expect(said(0)).toMatch(/ at \d\d:19 unless you run something\.$/);
+    expect(said(0)).toMatch(/ at \d\d:19 unless you run something\. Otherwise/);
+    for (const keeps of ['kernels', 'variables', 'nothing'] as const) {
+      expect(said(2, keeps).length).toBeLessThanOrEqual(SHOWN_CHARACTERS);
+    }
   });
 
   it('is not shown for an active notebook, nor without one', () => {

@@ -57,17 +57,18 @@ export function idleNotice(
     : idle.on_idle === 'release'
       ? msg.releaseWarning(idleFor, returned)
       : msg.idleWarning(idleFor, returned);
-  const left = idle.keeps_left > 0 ? [msg.keepsLeft(idle.keeps_left)] : [];
-  // An admin's wish is longer, and all of it must fit.
-  const kept = idle.reclaimed
-    ? []
-    : idle.parks
-      ? [idle.on_idle_text]
-      : [msg.atReturn(idle.on_idle === 'cull' ? 'nothing' : keeps)];
+  // An admin's wish is longer, and all of it must fit: that it can be kept is in it.
+  const left =
+    idle.keeps_left > 0 && !idle.reclaimed
+      ? [msg.keepsLeft(idle.keeps_left)]
+      : [];
+  const kept = idle.parks
+    ? idle.on_idle_text
+    : msg.atReturn(idle.on_idle === 'cull' ? 'nothing' : keeps);
   return {
     key: `${idle.returns_ms}/${idle.reclaimed}/${idle.on_idle}/${keeps}`,
     // Not on the button: three of them fill a line.
-    text: [text, ...left, ...kept].join(' '),
+    text: [text, ...left, kept].join(' '),
     keepsLeft: idle.keeps_left
   };
 }

@@ -30,7 +30,7 @@ import { IFilesPreview, IJob, IQuote } from '../server/types';
 const DEBOUNCE_MS = 300;
 
 /** Places of the form that the focus is sent to. */
-export type Place = 'first' | 'more' | 'submit';
+export type Place = 'first' | 'more' | 'advice' | 'submit';
 
 export class TrainModel {
   constructor(

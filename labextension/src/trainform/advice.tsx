@@ -58,6 +58,12 @@ export function TrainAdvice(): React.JSX.Element {
   const [problem, setProblem] = React.useState<string | null>(null);
   const [isBusy, setBusy] = React.useState(false);
   const asked = React.useRef(0);
+  const answer = React.useRef<HTMLDivElement>(null);
+  React.useEffect(() => {
+    if (advice !== null || problem !== null) {
+      answer.current?.scrollIntoView({ block: 'nearest' });
+    }
+  }, [advice, problem]);
   const forget = () => {
     // What was answered is no answer to another question.
     asked.current += 1;
@@ -188,7 +194,7 @@ export function TrainAdvice(): React.JSX.Element {
       >
         {isBusy ? trans.__('Asking…') : trans.__('Show plans')}
       </ActionButton>
-      <div role="status" aria-busy={isBusy}>
+      <div ref={answer} role="status" aria-busy={isBusy}>
         {problem === null ? null : <Callout tone="error">{problem}</Callout>}
         {advice === null ? null : <Plans advice={advice} />}
         {advice?.try_like ? <LikeAJob hasPast={past.length > 0} /> : null}
@@ -204,7 +210,7 @@ export function TrainAdvice(): React.JSX.Element {
     setBusy(true);
     setProblem(null);
     try {
-      const answer = await train.advise({
+      const found = await train.advise({
         config: question.like ? '' : config.trim(),
         like: question.like ? [question.like] : [],
         asked: {
@@ -222,7 +228,7 @@ export function TrainAdvice(): React.JSX.Element {
         }
       });
       if (mine === asked.current) {
-        setAdvice(answer);
+        setAdvice(found);
       }
     } catch (error) {
       if (mine === asked.current) {

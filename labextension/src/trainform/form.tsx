@@ -42,13 +42,13 @@ import { TrainMore } from './moreoptions';
 import { SweepFields, SweepQuota } from './sweep';
 import { sweepWords } from './sweepmessages';
 import { ITimes, useTimes, When } from './when';
-import { Environment, FIRST, WhatToRun } from './what';
+import { SUBMIT, useFocus } from '../components/formfocus';
+import { Environment, WhatToRun } from './what';
 import { Workers } from './workers';
 
 const BY_MEMORY = 'memory';
 const JOB = 'job';
 const SWEEP = 'sweep';
-const PLACES = { first: FIRST, submit: 'gc-submit' };
 
 /** A sweep that was refused, as it was sent. */
 interface IRefused {
@@ -191,7 +191,7 @@ export function TrainForm(): React.JSX.Element {
       )}
       <div className="gc-Row gc-Buttons">
         <ActionButton
-          id={PLACES.submit}
+          id={SUBMIT}
           isPrimary={train.problem === null}
           hindrance={hindrance}
           isBusy={train.isBusy}
@@ -215,6 +215,9 @@ export function TrainForm(): React.JSX.Element {
           isExpanded={isAdvising}
           onClick={() => {
             setAdvising(!isAdvising);
+            if (!isAdvising) {
+              train.goTo('advice');
+            }
           }}
         >
           {trans.__('Advise')}
@@ -334,27 +337,6 @@ function whyNoTime(
     return msg.zoneFirst();
   }
   return times?.next.length ? null : msg.timesFirst();
-}
-
-/** Sends the focus where it was asked to, and keeps a button in sight that lines push down. */
-function useFocus(train: TrainModel): React.RefObject<HTMLFormElement> {
-  const node = React.useRef<HTMLFormElement>(null);
-  React.useEffect(() => {
-    const { wanted } = train;
-    const field =
-      wanted === 'more'
-        ? node.current?.querySelector<HTMLElement>('.gc-More :is(input,select)')
-        : wanted && document.getElementById(PLACES[wanted]);
-    if (field) {
-      train.wanted = null;
-      field.focus();
-    }
-    const { activeElement } = document;
-    if (activeElement?.id === PLACES.submit) {
-      activeElement.scrollIntoView({ block: 'nearest' });
-    }
-  });
-  return node;
 }
 
 /** What becomes of the progress that the job in question has saved. */

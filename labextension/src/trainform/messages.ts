@@ -28,10 +28,9 @@ export function trainMessages(msg: Messages) {
     ...msg,
 
     thisFile(path: string, savedMs: number | null): string {
-      const which =
-        savedMs === null
-          ? fileName(path)
-          : trans.__('%1, saved %2', fileName(path), clock(savedMs));
+      const name = fileName(path);
+      const saved = savedMs === null ? '' : clock(savedMs);
+      const which = saved ? trans.__('%1, saved %2', name, saved) : name;
       return path.endsWith('.ipynb')
         ? trans.__('This notebook (%1)', which)
         : trans.__('This script (%1)', which);

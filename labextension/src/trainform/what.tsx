@@ -5,13 +5,12 @@ import { usePanel, useWords } from '../components/context';
 import { Fragment, h } from '../components/h';
 import { CommandIDs } from '../lab/ids';
 import { recall, remember } from '../submission/remembered';
+import { FIRST } from '../components/formfocus';
 import { fileName } from '../text/visible';
 import { IOption, SelectField } from './fields';
 import { trainMessages } from './messages';
 
 const OTHER_FILE = 'other';
-/** The first field, where the focus goes. */
-export const FIRST = 'gc-what';
 
 export function WhatToRun(): React.JSX.Element {
   const { train, commands, trans } = usePanel();
