@@ -52,7 +52,7 @@ it('says one minute once, where all of the span lies in it', () => {
       number
     ]
   }));
-  expect(planRows({ ...PLAN, lines }, msg)[1]?.said).toBe('16:40');
+  expect(planRows({ ...PLAN, lines }, msg, AT)[1]?.said).toBe('16:40');
 });
 
 it('names the day where a job was done on another', () => {
