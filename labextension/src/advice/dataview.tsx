@@ -8,7 +8,7 @@ import { ActionButton, Callout, LinkButton } from '../components/parts';
 import { useLooked } from '../components/polling';
 import { CommandIDs } from '../lab/ids';
 import { canRunAgain, maySteer } from '../model/jobs';
-import { nextKey } from '../server/nextkey';
+import { nextKey } from '../server/api';
 import type { IDataAdvice, ILoaderSettings } from '../server/plans';
 import type { IJob } from '../server/types';
 import { useAttempt } from './attempt';

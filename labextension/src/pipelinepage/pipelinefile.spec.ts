@@ -4,7 +4,7 @@ import { ApiError } from '../server/api';
 import type { IPipelineFile, IStepOfFile } from '../server/pipelines';
 import { msg } from '../testing/make';
 import { pipelineMessages } from './messages';
-import { nextKey } from '../server/nextkey';
+import { nextKey } from '../server/api';
 import { folderLines, stepLine, teamsToChoose } from './pipelinefile';
 
 const words = pipelineMessages(msg);

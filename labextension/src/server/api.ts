@@ -4,6 +4,7 @@
  */
 import type { IEnvironments } from './jobtypes';
 import { ServerConnection } from '@jupyterlab/services';
+import { UUID } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
 import { withoutLogin } from './login';
@@ -353,4 +354,12 @@ export function isRefusal(error: unknown): boolean {
     error.status < 500 &&
     error.status !== TOO_MANY_REQUESTS
   );
+}
+
+/**
+ * The key of a wish that is sent again: after a lost answer it is the same wish, after a refusal
+ * another one.
+ */
+export function nextKey(key: string, error: unknown): string {
+  return isRefusal(error) ? UUID.uuid4() : key;
 }
