@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from kernel_server import FORBIDS_MOUNTS, KernelServer, criu_of_tests
 
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.self_test import NO_CRIU, Ability
@@ -19,6 +20,8 @@ from gpucommons.labextension.hibernation.ability import (
     may_hold_gpu,
     this_machine,
 )
+from tests.labextension.hibernation.conftest import end_servers
+from tests.labextension.hibernation.server_state import kept, lost, opened
 
 CRIU = Criu(command=("criu",), version="4.2.1")
 
@@ -161,3 +164,26 @@ def test_without_a_gpu_a_driver_or_a_slice_no_kernel_is_looked_at(
     assert not may_hold_gpu({}, tmp_path)
     (tmp_path / "nvidia0").touch()
     assert may_hold_gpu({}, tmp_path)
+
+
+@pytest.mark.criu
+@pytest.mark.timeout(120)
+def test_where_mounts_are_forbidden_variables_are_kept_and_nothing_more_is_promised(
+    tmp_path: Path,
+) -> None:
+    environ = {"GPUCOMMONS_CRIU": criu_of_tests()}
+    first = KernelServer(tmp_path / "home", environ, prelude=FORBIDS_MOUNTS).start()
+    second: KernelServer | None = None
+    try:
+        kernel, _ = opened(first)
+        first.page(kernel).run("x = 41")
+        assert first.greeting("hello")["keeps"] == "variables"
+        first.stop()
+        assert kept(first) == {}
+
+        second = KernelServer(tmp_path / "home", environ, prelude=FORBIDS_MOUNTS).start()
+        [stored] = second.ask("GET", "gpucommons/stored-variables")["stored"]
+        assert (stored["kernel_id"], stored["kept"]) == (kernel, ["x"])
+        assert lost(second) == {}
+    finally:
+        end_servers([one for one in (first, second) if one is not None])
