@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.models import JobView
-from tests.ui.kept_lab import output, prompt, run
+from tests.ui.kept_lab import numbers, output, prompt, run, says
 from tests.ui.product import (
     LAB_FROM_HERE,
     PATIENCE_MS,
@@ -250,4 +250,50 @@ def test_a_notebook_that_was_culled_goes_on_in_its_tab_after_another_login_and_a
     assert again.id != lease.id
     expect(output(page, 1)).to_have_text(f"42 True {again.id}")
     picture(page, "notebook-after-cull")
+    context.close()
+
+
+COUNTS = """import time
+for n in range(10_000):
+    print(n, flush=True)
+    time.sleep(0.1)"""
+
+
+@pytest.mark.ui
+def test_start_again_in_a_tab_with_unsaved_changes_is_one_press_and_its_cell_goes_on(
+    machine: Workstation, browser: Browser
+) -> None:
+    write_notebook(machine.state / "homes" / "alice" / "counts.ipynb", COUNTS)
+    if machine.server("alice") is not None:
+        machine.close("alice")
+    context = browser.new_context(locale="en-GB", timezone_id="UTC", viewport=WIDE)
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    _log_in(page, machine)
+    _start(page, "½")
+    page.goto(f"{machine.url}/user/alice/lab/tree/counts.ipynb")
+    says(page, "Idle").wait_for()
+    run(page, 0)
+    until(lambda: len(numbers(page, 0)) > 5, "the first lines")
+    # Nobody knows of a reason, as where a node was drained.
+    machine.close("alice")
+    before = numbers(page, 0)[-1]
+
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Kept: 1 kernel")
+    picture(page, "stopped-with-unsaved-changes")
+    with context.expect_page() as beside:
+        dialog.get_by_role("button", name="Start again").click()
+    beside.value.wait_for_load_state()
+    picture(beside.value, "start-beside-old-tab")
+    expect(page.get_by_text("It starts in another tab")).to_be_visible()
+    picture(page, "started-in-another-tab")
+    until(lambda: machine.is_ready("alice"), "the start")
+
+    expect(page.get_by_text("Your kernel is back, with its variables")).to_be_visible()
+    picture(page, "old-tab-goes-on")
+    until(lambda: numbers(page, 0)[-1] > before + 20, "more lines")
+    expect(says(page, "Busy")).to_be_visible()
+    shown = numbers(page, 0)
+    assert shown == list(range(len(shown)))
     context.close()

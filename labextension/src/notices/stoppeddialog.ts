@@ -116,19 +116,28 @@ function stoppedDialog(
   });
 }
 
-/** To the hub's form; beside this tab where something in it is not saved yet. */
+/** As the hub starts it; beside this tab where something in it is not saved yet. */
 export function startAgain(
-  gone: IStopped,
-  { app }: Pick<IStoppedOptions, 'app'>
+  { startUrl }: IStopped,
+  { app, model, msg }: Pick<IStoppedOptions, 'app' | 'model' | 'msg'>
 ): void {
-  if (gone.startUrl === null) {
+  if (startUrl === null) {
     return;
   }
-  if (unsaved(app) > 0) {
-    window.open(gone.startUrl, '_blank', 'noopener');
-  } else {
-    window.location.assign(gone.startUrl);
+  if (unsaved(app) === 0) {
+    window.location.assign(startUrl);
+    return;
   }
+  window.open(startUrl, '_blank', 'noopener');
+  // No notification: what shows those may have to be fetched from the server first.
+  const told = new Dialog({ body: msg.startsBeside(startUrl) });
+  void told.launch();
+  model.changed.connect(function close() {
+    if (!model.gone) {
+      model.changed.disconnect(close);
+      told.reject();
+    }
+  });
 }
 
 /** How many open documents have changes that only this tab holds. */

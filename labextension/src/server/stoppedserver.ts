@@ -20,7 +20,9 @@ export function readStopped(html: string): IStopped {
       page.querySelectorAll(`[data-gpucommons="${what}"]`),
       each => each.textContent?.trim() ?? ''
     );
-  const href = page.getElementById('start')?.getAttribute('href') ?? '';
+  // The hub's own button leads to its form; ours is one press.
+  const start = page.querySelector('a[data-gpucommons="start"], #start');
+  const href = start?.getAttribute('href') ?? '';
   return {
     why: told('why').join(' '),
     kept: told('kept'),

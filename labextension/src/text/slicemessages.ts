@@ -159,10 +159,16 @@ export function sliceMessages(trans: TranslationBundle) {
     },
 
     unsavedHere(count: number): string {
-      return trans._n(
-        'One document has changes that are not saved: only this tab has them. Leave it open and save when the server is back.',
-        '%1 documents have changes that are not saved: only this tab has them. Leave it open and save when the server is back.',
+      return trans.__(
+        'Documents changed in this tab alone: %1. Leave it open, and save when the server is back.',
         count
+      );
+    },
+
+    startsBeside(url: string): string {
+      return trans.__(
+        'It starts in another tab; if none opened, open %1. This one goes on then.',
+        url
       );
     },
 

@@ -240,7 +240,8 @@ async def test_where_nothing_is_known_or_a_start_failed_the_page_is_the_hubs_own
 ) -> None:
     found = await page(offers() if more else offers(last_end=None), **more)
 
-    assert not found.select("[data-gpucommons]:not([hidden])")
+    said = {part["data-gpucommons"] for part in found.select("[data-gpucommons]:not([hidden])")}
+    assert said == (set() if more else {"start", "again"})
     assert found.h1 is not None
     assert found.h1.get_text(strip=True) in {"Server not running", "Spawn failed"}
 
@@ -251,6 +252,7 @@ async def test_what_its_own_user_stopped_starts_again_with_one_press() -> None:
     links = [
         link for link in found.select("a") if link.get_text(strip=True) == "Start again on ½ GPU"
     ]
+    assert found.select('[data-gpucommons="start"]') == links  # For a Lab that is still open.
     assert [link["href"] for link in links] == [
         "/hub/spawn/alice?next=%2Fuser%2Falice%2Flab&opt-again=1"
     ]
