@@ -20,8 +20,7 @@ import {
   sorted,
   startableWith
 } from '../model/jobs';
-import { addNotebookCommands } from './notebookcommands';
-import { confirmDrop } from '../notices/notices';
+import { addNotebookCommands, dropQuestions } from './notebookcommands';
 import { trainFunctions } from '../submission/candidate';
 import { IJob } from '../server/types';
 import type { Messages } from '../text/messages';
@@ -171,7 +170,10 @@ function addJobCommands(options: ICommandOptions): void {
           if (await confirmed('pause', other, options)) {
             model.take(await model.api.act(other.id, 'pause'));
           }
-        } else if (blocker?.action && (await confirmDrop(msg))) {
+        } else if (
+          blocker?.action &&
+          (await (await dropQuestions()).confirmDrop(msg))
+        ) {
           await model.api.drop(blocker.id);
         }
       })

@@ -8,7 +8,7 @@ import { showFolder } from '../lab/folder';
 import { gpuIcon } from '../lab/icons';
 import { CommandIDs } from '../lab/ids';
 import { idleLength, isKept, KEEP_MINUTES } from '../model/idle';
-import { confirmDrop, confirmHibernate } from '../notices/notices';
+import type * as ConfirmDrop from '../notices/confirmdrop';
 import { startAgain } from '../notices/stoppeddialog';
 
 /** How long an answer stays in sight. */
@@ -100,7 +100,10 @@ export function addNotebookCommands(options: ICommandOptions): void {
     isEnabled: () => model.canHibernate,
     execute: () =>
       attempt(options, async () => {
-        if (model.lease && (await confirmHibernate(msg))) {
+        if (
+          model.lease &&
+          (await (await dropQuestions()).confirmHibernate(msg))
+        ) {
           await saveAll(commands);
           model.setLease(await model.api.hibernate(model.lease.id));
         }
@@ -111,7 +114,10 @@ export function addNotebookCommands(options: ICommandOptions): void {
     isEnabled: () => Boolean(model.lease?.slice),
     execute: () =>
       attempt(options, async () => {
-        if (model.lease && (await confirmDrop(msg, model.keeps))) {
+        if (
+          model.lease &&
+          (await (await dropQuestions()).confirmDrop(msg, model.keeps))
+        ) {
           await saveAll(commands);
           // Before the server that would send it is gone.
           const { reloadWhenBack } = await import(
@@ -125,6 +131,11 @@ export function addNotebookCommands(options: ICommandOptions): void {
         }
       })
   });
+}
+
+/** What is asked before a server gives its GPU back. */
+export function dropQuestions(): Promise<typeof ConfirmDrop> {
+  return import(/* webpackChunkName: "page-stored" */ '../notices/confirmdrop');
 }
 
 /** What is typed but not saved would go down with the server. */

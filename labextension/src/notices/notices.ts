@@ -6,7 +6,6 @@ import { CommandIDs } from '../lab/ids';
 import { idleNotice, IIdleNotice, KEEP_MINUTES } from '../model/idle';
 import type { Messages } from '../text/messages';
 import type { Model, Topic } from '../model/model';
-import type { Keeps } from '../server/lostkernels';
 import type { IEvent } from '../server/types';
 import type { TrainModel } from '../submission/train';
 import type { JobToasts } from './jobtoasts';
@@ -81,11 +80,11 @@ export class Notices {
       ...(notice.keepsLeft > 0 ? [keep] : []),
       // Three buttons fill a line: the other way to free the GPU is in the panel.
       this.model.canHibernate
-        ? asking(CommandIDs.hibernate, msg.hibernate(), msg.hibernateBody())
+        ? asking(CommandIDs.hibernate, msg.hibernate(), msg.atReturn('kernels'))
         : asking(
             CommandIDs.dropGpu,
             msg.dropToCpu(),
-            msg.dropBody(this.model.keeps)
+            msg.atReturn(this.model.keeps)
           ),
       // Only where a notebook is open is there one to turn.
       ...(this.commands.isEnabled(CommandIDs.trainNotebook)
@@ -135,19 +134,6 @@ export class Notices {
   private _toasts: Promise<JobToasts> | undefined;
   private _shownKey: string | undefined;
   private _shownId: string | null = null;
-}
-
-/** Ask before variables are lost; of another server it is not known here what it keeps. */
-export async function confirmDrop(
-  msg: Messages,
-  keeps: Keeps | 'unknown' = 'unknown'
-): Promise<boolean> {
-  return confirm(msg.dropToCpu(), msg.dropBody(keeps), msg.restart());
-}
-
-/** Ask before the server is stopped. */
-export function confirmHibernate(msg: Messages): Promise<boolean> {
-  return confirm(msg.hibernate(), msg.hibernateBody(), msg.hibernate());
 }
 
 /** Ask in a dialog; whether the answer is yes. */

@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import type { IStored } from '../server/storedvariables';
 import { messages } from '../text/messages';
 import { toOffer } from './storedvariables';
+import { dropBody } from './confirmdrop';
 import { storedMessages } from './storedvariablemessages';
 
 const msg = storedMessages(messages(nullTranslator.load('gpucommons')));
@@ -47,10 +48,10 @@ describe('variables of the last server', () => {
   });
 
   it('are promised before a stop only where the server keeps them', () => {
-    expect(msg.dropBody('nothing')).toContain('its variables are lost');
-    expect(msg.dropBody('variables')).toContain('that can be stored are kept');
-    expect(msg.dropBody('kernels')).toContain('kernels are saved first');
-    expect(msg.dropBody('unknown')).toContain('cannot keep');
+    expect(dropBody('nothing', msg)).toContain('its variables are lost');
+    expect(dropBody('variables', msg)).toContain('that can be stored are kept');
+    expect(dropBody('kernels', msg)).toContain('kernels are saved first');
+    expect(dropBody('unknown', msg)).toContain('cannot keep');
     expect(msg.atReturn('nothing')).toBe('Otherwise its variables are lost.');
     expect(msg.atReturn('kernels')).toBe('Kernels that can be saved are kept.');
   });

@@ -159,8 +159,9 @@ export function sliceMessages(trans: TranslationBundle) {
     },
 
     unsavedHere(count: number): string {
-      return trans.__(
-        'Documents changed in this tab alone: %1. Leave it open, and save when the server is back.',
+      return trans._n(
+        'One document has changes that are not saved: only this tab has them. Leave it open and save when the server is back.',
+        '%1 documents have changes that are not saved: only this tab has them. Leave it open and save when the server is back.',
         count
       );
     },
@@ -242,35 +243,8 @@ export function sliceMessages(trans: TranslationBundle) {
       return trans.__('Drop to CPU');
     },
 
-    dropBody(keeps: Keeps | 'unknown'): string {
-      switch (keeps) {
-        case 'kernels':
-          return trans.__(
-            'The notebook server restarts without its GPU. Its kernels are saved first and come back with their variables; the notebook of a kernel that could not be saved says so. Terminals end.'
-          );
-        case 'variables':
-          return trans.__(
-            'The notebook server restarts without its GPU. Variables of idle Python kernels that can be stored are kept and offered afterwards; all else of its kernels is lost.'
-          );
-        case 'nothing':
-          return trans.__(
-            'The notebook server restarts without its GPU: its variables are lost.'
-          );
-        case 'unknown':
-          return trans.__(
-            'The notebook server restarts without its GPU: what it cannot keep of its kernels is lost.'
-          );
-      }
-    },
-
     hibernate(): string {
       return trans.__('Hibernate');
-    },
-
-    hibernateBody(): string {
-      return trans.__(
-        'The notebook server is stopped and its GPU is free. Kernels that can be saved go on where they are when it is started again; of others, variables are kept at most.'
-      );
     },
 
     /** Behind a warning; short, as notifications are cut off. */
