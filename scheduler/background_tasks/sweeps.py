@@ -253,23 +253,26 @@ class Sweeps:
         jobs: dict[int, Workload] = {}
         values: list[Improvement] = []
         workloads = self._service.loop.cluster.workloads
-        for number, trial in known.trials.items():
-            if trial.state is not TrialState.LIVE or trial.job is None:
-                continue
-            job = workloads.get(trial.job) or self._stored(trial.job)
-            if job is None:
-                known.put(replace(trial, state=TrialState.ENDED, text="Its job is gone."))
-                continue
-            is_over = is_final(job)
-            if is_over and sweep.metric and self._unread(job):
-                continue  # judged by all of its curve, or not yet
-            if not is_over:
-                jobs[number] = job
-            if not known.is_as_it_was(number, job):
-                points = known.reader.new_points(job) if sweep.metric else ()
-                known.put(self._with_job(sweep, told(sweep, trial, points), job))
-                values += values_told(sweep, trial, points)
-        known.improvements = improved(sweep, known.improvements, values)
+        try:
+            for number, trial in known.trials.items():
+                if trial.state is not TrialState.LIVE or trial.job is None:
+                    continue
+                job = workloads.get(trial.job) or self._stored(trial.job)
+                if job is None:
+                    known.put(replace(trial, state=TrialState.ENDED, text="Its job is gone."))
+                    continue
+                is_over = is_final(job)
+                if is_over and sweep.metric and self._unread(job):
+                    continue  # judged by all of its curve, or not yet
+                if not is_over:
+                    jobs[number] = job
+                if not known.is_as_it_was(number, job):
+                    points = known.reader.new_points(job) if sweep.metric else ()
+                    values += values_told(sweep, trial, points)
+                    known.put(self._with_job(sweep, told(sweep, trial, points), job))
+        finally:
+            # Where a read fails, too: what was read before it is in ``trials``, and is read no more.
+            known.improvements = improved(sweep, known.improvements, values)
         known.jobs.clear()
         known.jobs.update(jobs)
         return jobs

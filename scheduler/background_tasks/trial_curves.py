@@ -92,6 +92,8 @@ class CurveReader:
             at_ms = max((one.at_ms for one in told), default=seen.at_ms)
             self._seen[job_id] = _Seen(source=seen.source, alone=True, at_ms=at_ms)
             return without_repeats(sorted(told, key=lambda one: (one.attempt_number, one.step)))
+        # Where the read fails, what was told is not lost: all of the curve is read the next time.
+        self._seen.pop(job_id, None)
         self._seen[job_id], points = self._read(job_id, seen)
         return points
 

@@ -9,11 +9,7 @@ from dataclasses import replace
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import NoteSchedule
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, Workload
-from gpucommons.scheduler.errors import (
-    InvalidTransition,
-    Misconfigured,
-    NotFound,
-)
+from gpucommons.scheduler.errors import InvalidTransition, Misconfigured, NotFound
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
 from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
 from gpucommons.scheduler.principal import Principal, PrincipalKind
@@ -394,6 +390,9 @@ def _view(
     service: Service, principal: Principal, kept: Kept, *, in_full: bool = True
 ) -> models.SweepView:
     trials = service.store.sweeps.trials(kept.sweep.sweep_id)
+    if in_full and not kept.standing.improvements.points:
+        # The first best of a trial may just have been written, and the record with it.
+        kept = service.store.sweeps.one(kept.sweep.sweep_id) or kept
     jobs = also_ended(service, (one.job for one in trials if one.state is TrialState.LIVE))
     steerable = authorization.sight.steers(principal, kept.sweep.team, kept.sweep.owner)
     view = sweep_view(kept, trials, jobs, in_full=in_full)

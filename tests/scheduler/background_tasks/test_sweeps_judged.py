@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import pytest
 from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks.sweeps import Sweeps
 from gpucommons.scheduler.core.model.state import ProgressReported
-from gpucommons.scheduler.core.model.types import Progress, Workload
+from gpucommons.scheduler.core.model.types import Progress, Workload, WorkloadId
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.service.jobs import sweeps
 from gpucommons.scheduler.store.base import LogPoint, WorkloadFilter
-from gpucommons.scheduler.sweeps.sweep import TrialState
+from gpucommons.scheduler.sweeps.sweep import Trial, TrialState
 
 
 def test_a_trial_is_not_judged_before_all_that_its_job_printed_was_read(tmp_path: Path) -> None:
@@ -132,6 +135,84 @@ def test_the_best_so_far_stays_as_it_was_when_it_was_told(tmp_path: Path) -> Non
         upkeep.step()
         world.pass_time(1000)
     assert shown() == expected
+
+
+class _Search:
+    """A sweep of two trials that run and have told nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world = world = ServiceWorld(folder)
+        asked = models.SweepRequest.model_validate(
+            {
+                "job": a_request(name="search", role={"milli_gpu": 1000, "cpu_milli": 1000}),
+                "space": {"lr": {"low": 0.1, "high": 0.2}},
+                "objective": {"metric": "loss"},
+                "budget": {"trials": 2},
+                "sampler": "random",
+            }
+        )
+        self._ann = world.principal("ann")
+        self._id = sweeps.submit_sweep(world.service, self._ann, asked, key=None).id
+        self.upkeep = self.new_leader()
+        for _ in range(6):
+            self.upkeep.step()
+            world.pass_time(1000)
+        self.jobs = sorted(world.cluster.workloads.values(), key=lambda one: one.workload_id)
+
+    def new_leader(self) -> Sweeps:
+        return Sweeps(self.world.service, epoch=lambda: self.world.loop.epoch)
+
+    def tell(self, job: Workload, loss: float, *, step: int = 1) -> None:
+        assert job.current is not None
+        progress = Progress(step=step, metrics={"loss": loss}, at_ms=self.world.now_ms)
+        told = ProgressReported(attempt_id=job.current.attempt_id, progress=progress)
+        self.world.loop.observe(told)
+        self.world.pass_time(1000)
+
+    def shown(self) -> tuple[list[float], bool]:
+        """The best over time; whether it is said that an earlier release began it."""
+        view = sweeps.sweep(self.world.service, self._ann, self._id)
+        return [one.value for one in view.improvements], view.improvements_begun_late
+
+
+def test_a_read_that_fails_between_two_trials_loses_nothing_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = _Search(tmp_path)
+    first, second = search.jobs
+    search.tell(first, 5.0)
+    search.tell(first, 3.0, step=2)
+    search.tell(second, 2.0)
+    upkeep, points = search.new_leader(), search.world.store.points
+
+    def of_the_first_alone(job_id: WorkloadId, *given: Any, **named: Any) -> Sequence[LogPoint]:
+        if job_id == second.workload_id:
+            raise OSError("no store")
+        return points(job_id, *given, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(search.world.store, "points", of_the_first_alone)
+        upkeep.step()
+    assert search.shown() == ([5.0, 3.0], False)
+    search.world.pass_time(2000)
+    upkeep.step()
+    assert search.shown() == ([5.0, 3.0, 2.0], False)
+
+
+def test_who_reads_a_sweep_while_its_first_value_is_written_is_told_of_no_earlier_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = _Search(tmp_path)
+    search.tell(search.jobs[0], 5.0)
+    kept = search.world.store.sweeps
+    read = kept.trials
+
+    def after_a_look(sweep_id: ParentId) -> tuple[Trial, ...]:
+        search.upkeep.step()
+        return read(sweep_id)
+
+    monkeypatch.setattr(kept, "trials", after_a_look)
+    assert search.shown() == ([5.0], False)
 
 
 def test_a_metric_that_nobody_tells_is_said_while_the_first_trials_run(tmp_path: Path) -> None:

@@ -57,6 +57,24 @@ def test_a_second_source_is_weighed_against_the_first_by_all_of_both() -> None:
     assert [one.source for one in world.reader.new_points(JOB)] in ([], ["report"])
 
 
+def test_what_was_told_before_a_read_that_failed_is_read_the_next_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.write(replace(point(1, 1), source="log"))
+    assert world.new_steps() == [1]
+    world.write(point(1, 2))
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, "curve_sources", _failing)
+        with pytest.raises(OSError, match="no store"):
+            world.new_steps()
+    assert [(one.source, one.step) for one in world.reader.new_points(JOB)] == [("report", 2)]
+
+
+def _failing(*_: object, **__: object) -> None:
+    raise OSError("no store")
+
+
 def test_of_more_points_at_once_than_are_kept_the_whole_curve_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
