@@ -193,6 +193,18 @@ def _told(order: str, mark: str) -> str:
     return _SILENCE % (order, mark, MARK, _OF_THREAD, _MOST_MESSAGES, _MOST_BYTES)
 
 
+def acquainted(kernel: Any) -> Acquaintance:
+    """Who asks this kernel already, or somebody new.
+
+    Each hears all that the kernel says for as long as that stream lives, and a restart keeps the stream:
+    one for each process would make a chain that every message goes through.
+    """
+    hears = getattr(kernel._activity_stream._recv_callback, "__self__", None)
+    if isinstance(hears, Acquaintance) and hears.speaks_to(kernel):
+        return hears
+    return Acquaintance(kernel)
+
+
 class Acquaintance:
     """Requests of ours to one woken kernel; Jupyter does not see their answers."""
 
@@ -205,6 +217,10 @@ class Acquaintance:
         stream = kernel._activity_stream
         self._record = stream._recv_callback
         stream.on_recv(self._hear)
+
+    def speaks_to(self, kernel: Any) -> bool:
+        """Whether this kernel takes its requests: by other ports it has another key."""
+        return kernel is self._kernel and kernel.session.key == self._session.key
 
     def _hear(self, parts: list[bytes]) -> None:
         message = parts[parts.index(DELIM) + 1 :]

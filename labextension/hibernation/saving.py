@@ -17,7 +17,7 @@ import psutil
 import zmq
 
 from gpucommons.gpu.hibernation.tree import Refused, Saved
-from gpucommons.labextension.hibernation.after_wake import Acquaintance
+from gpucommons.labextension.hibernation.after_wake import Acquaintance, acquainted
 from gpucommons.labextension.hibernation.describing import describe, hibernatable
 from gpucommons.labextension.hibernation.keeper import Keeper
 from gpucommons.labextension.hibernation.kept import KeptKernel
@@ -54,6 +54,8 @@ async def keep_notes(server: Any, keeper: Keeper) -> None:
                 _have_words_kept(server.kernel_manager.get_kernel(kernel_id), asked)
             except Exception:
                 log.exception("nothing is noted of kernel %s", kernel_id)
+        for gone in asked.keys() - set(kernel_ids):
+            del asked[gone]
         if is_new or round_ % _LIMITS_EVERY == 0:
             await asyncio.to_thread(_tell_limits, server, keeper, dict(noted), kernel_ids)
 
@@ -63,7 +65,7 @@ def _have_words_kept(kernel: Any, asked: dict[str, int | None]) -> None:
     pid = kernel.provisioner.pid
     if asked.get(kernel.kernel_id) != pid and kernel.execution_state != "starting":
         asked[kernel.kernel_id] = pid
-        Acquaintance(kernel).keep_words_when_alone()
+        acquainted(kernel).keep_words_when_alone()
 
 
 def _tell_limits(
@@ -128,7 +130,7 @@ async def _fallen_silent(keeper: Keeper, kernel: Any) -> Acquaintance | None:
     if keeper.listener is None:
         return None
     try:
-        acquaintance = Acquaintance(kernel)
+        acquaintance = acquainted(kernel)
         await acquaintance.fall_silent(keeper.listener)
     except Exception:
         log.exception("kernel %s does not fall silent", kernel.kernel_id)

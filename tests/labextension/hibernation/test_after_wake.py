@@ -19,9 +19,10 @@ import zmq.asyncio
 from jupyter_client.ioloop import AsyncIOLoopKernelManager
 from jupyter_client.session import DELIM, Session
 
-from gpucommons.labextension.hibernation import after_wake
+from gpucommons.labextension.hibernation import after_wake, saving
 from gpucommons.labextension.hibernation.after_wake import MARK, Acquaintance
 from gpucommons.labextension.hibernation.waking import try_often
+from tests.labextension.hibernation.server_state import record_of
 
 
 class Channel:
@@ -50,8 +51,13 @@ class Kernel:
         self.seen_by_jupyter: list[str] = []
         self.control: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.shell: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self._activity_stream = SimpleNamespace(_recv_callback=self._record, on_recv=self._listen)
+        self.renew_stream()
         self._hear: Callable[[list[bytes]], None] = self._record
+
+    def renew_stream(self) -> None:
+        """As Jupyter Server does where its ports changed."""
+        self._activity_stream = SimpleNamespace(_recv_callback=self._record, on_recv=self._listen)
+        self.listeners = 0
 
     def _record(self, parts: list[bytes]) -> None:
         _, message = self.session.feed_identities(parts)
@@ -59,7 +65,8 @@ class Kernel:
         self.seen_by_jupyter.append(told["content"]["execution_state"])
 
     def _listen(self, hear: Callable[[list[bytes]], None]) -> None:
-        self._hear = hear
+        self.listeners += 1
+        self._hear = self._activity_stream._recv_callback = hear
 
     def connect_control(self) -> Channel:
         self.last = Channel(self.control, Session(key=b"secret"))
@@ -337,6 +344,54 @@ async def test_a_python_kernel_without_ipython_gets_its_new_environment(defines:
     run = await asyncio.to_thread(subprocess.run, command, env=env, capture_output=True)
 
     assert (run.stdout, run.stderr) == (b"new\n", b"")
+
+
+@pytest.mark.timeout(60)
+async def test_each_process_is_asked_once_and_no_restart_adds_one_who_hears_all_it_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernel, present = Kernel(), ["a"]
+    kernel.execution_state = "idle"
+    monkeypatch.setattr(saving, "NOTE_EVERY_S", 0)
+    monkeypatch.setattr(saving, "hibernatable", lambda _: tuple(present))
+    monkeypatch.setattr(saving, "describe", lambda _server, kernel_id, **_: record_of(kernel_id))
+    monkeypatch.setattr(saving, "_tell_limits", lambda *_: rounds.append(len(present)))
+    monkeypatch.setattr(saving, "_LIMITS_EVERY", 1)
+    rounds: list[int] = []
+    server: Any = SimpleNamespace(kernel_manager=SimpleNamespace(get_kernel=lambda _: kernel))
+    keeper: Any = SimpleNamespace(
+        limits=SimpleNamespace(days=1), node="n", note=lambda _record: None
+    )
+
+    async def asked_as(pid: int) -> None:
+        kernel.provisioner.pid = pid
+        asked = await kernel.control.get()
+        for state in ("busy", "idle"):
+            kernel.say(state, asked)
+
+    kernel.provisioner.pid = 1
+    noting = asyncio.create_task(saving.keep_notes(server, keeper))
+    for pid in (1, 2, 3):
+        await asked_as(pid)
+    assert (kernel.listeners, kernel.seen_by_jupyter) == (1, [])
+    # It listens at other ports: nobody hears it there yet.
+    kernel.renew_stream()
+    await asked_as(4)
+    assert (kernel.listeners, kernel.seen_by_jupyter) == (1, [])
+    # Nothing is kept of one that has gone, whatever process comes under its id.
+    present.clear()
+    await _until(lambda: rounds[-1] == 0)
+    present.append("a")
+    await asked_as(4)
+    noting.cancel()
+
+
+def test_who_asked_with_a_key_of_before_is_not_asked_for() -> None:
+    kernel = Kernel()
+    before = after_wake.acquainted(kernel)
+    assert after_wake.acquainted(kernel) is before
+    kernel.session.key = b"another"
+    assert after_wake.acquainted(kernel) is not before
 
 
 async def test_a_kernel_that_nobody_listens_to_is_not_asked_to_be_silent() -> None:
