@@ -102,14 +102,18 @@ class SqlSweeps:
         """Write where it stands."""
         sweep_id = kept.sweep.sweep_id
         with self._in.leading(epoch) as connection:
-            written = _written(connection, sweep_id)
-            if written is None:
+            row = connection.execute(_AS_IT_STANDS, {"of": sweep_id}).mappings().one_or_none()
+            if row is None:
                 return
-            standing = kept.standing
-            values: dict[str, Any] = {"standing": encode(standing), "ended_ms": standing.ended_ms}
-            if standing.ended_ms is not None and written == kept.sweep:
+            before, standing = _kept(row["document"], row["standing"]), kept.standing
+            values: dict[str, Any] = {}
+            # With the best so far over time it may be 30 KB, and trials change far more often.
+            if standing != before.standing:
+                values |= {"standing": encode(standing), "ended_ms": standing.ended_ms}
+            if standing.ended_ms is not None and before.sweep == kept.sweep:
                 values["live"] = False
-            connection.execute(_CHANGE, {**values, "of": sweep_id})
+            if values:
+                connection.execute(_CHANGE, {**values, "of": sweep_id})
             rows = [
                 {"sweep_id": sweep_id, "number": one.number, "document": encode(one)}
                 for one in trials_
@@ -143,6 +147,7 @@ _TRIALS = (
     select(trials.c.document).where(trials.c.sweep_id == bindparam("of")).order_by(trials.c.number)
 )
 _AS_WRITTEN = select(sweeps.c.document).where(_MINE).with_for_update()
+_AS_IT_STANDS = select(sweeps.c.document, sweeps.c.standing).where(_MINE).with_for_update()
 _CHANGE = update(sweeps).where(_MINE)
 _NEWEST = select(sweeps).order_by(sweeps.c.made_ms.desc(), sweeps.c.sweep_id.desc())
 

@@ -31,11 +31,21 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.loop.loop import Loop, Surroundings
+from gpucommons.scheduler.parents import ParentId, ParentKind
 from gpucommons.scheduler.store import tables
 from gpucommons.scheduler.store.base import Asked, LogPoint, WorkloadFilter
 from gpucommons.scheduler.store.opening import open_store
 from gpucommons.scheduler.store.sql import cluster, curves, engine, history
 from gpucommons.scheduler.store.sql.store import SqlStore
+from gpucommons.scheduler.sweeps.sweep import (
+    Budget,
+    Improvement,
+    Improvements,
+    Kept,
+    Standing,
+    Sweep,
+    Trial,
+)
 
 NOW = Millis(1_000)
 INTENT = Intent(
@@ -354,3 +364,38 @@ def test_an_address_that_cannot_be_used_is_not_repeated(address: str) -> None:
         open_store(address)
     assert "s3cret" not in str(refused.value)
     assert "bob" not in str(refused.value)
+
+
+def test_where_a_sweep_stands_is_written_only_when_that_has_changed(url: str) -> None:
+    store = SqlStore(url)
+    sweep = Sweep(
+        sweep_id=ParentId("s"),
+        kind=ParentKind.SWEEP,
+        name="digits",
+        owner=UserName("ada"),
+        team=TeamName("vision"),
+        made_ms=NOW,
+        budget=Budget(trials=3),
+        request="{}",
+    )
+    epoch = store.take_lead("me")
+    store.sweeps.put(sweep)
+    written: list[str] = []
+    event.listen(
+        store._writers,
+        "before_cursor_execute",
+        lambda *call: written.append(call[2]) if call[2].startswith("UPDATE sweeps") else None,
+    )
+    record = Improvements(points=(Improvement(at_ms=NOW, trial=1, value=0.5),))
+    stands = Standing(improvements=record)
+    for best in (0.5, 0.4, 0.3):
+        trial = Trial(number=1, values={}, best=best)
+        store.sweeps.stand(epoch, Kept(sweep=sweep, standing=stands), [trial])
+        assert store.sweeps.trials(sweep.sweep_id) == (trial,)
+    assert len(written) == 1
+    over = replace(stands, ended_ms=NOW)
+    store.sweeps.stand(epoch, Kept(sweep=sweep, standing=over), [])
+    assert (store.sweeps.one(sweep.sweep_id), store.sweeps.live()) == (
+        Kept(sweep=sweep, standing=over),
+        (),
+    )
