@@ -134,8 +134,7 @@ def _is_settled(cycle: CycleState) -> bool:
     that needs it no more goes on at once, and what borrowers may not have is worked out anew.
     """
     # Somebody lost a promise or needs it no more, steps 6 and 7 promised devices, a job found another place
-    # than the one that was kept for it, or more is being cleared
-    # than was asked for.
+    # than the one that was kept for it, or more is being cleared than was asked for.
     if cycle.turns.asked_again:
         return False
     # A place is kept for a job that cannot have it: others may. The next round gives it up.

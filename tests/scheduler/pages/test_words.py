@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from jinja2 import nodes
 
 from gpucommons.scheduler.models.text.place_words import ordinal_words
 from gpucommons.scheduler.pages.present import words
+from gpucommons.scheduler.pages.server import templates
 
 
 @pytest.mark.parametrize(
@@ -60,3 +62,14 @@ def test_a_hidden_name_is_someone() -> None:
 
 def test_an_unknown_reason_class_is_shown_as_it_is() -> None:
     assert words.reason_class("weather") == "weather"
+
+
+def test_no_macro_is_called_as_a_filter_is() -> None:
+    renderer = templates()
+    assert renderer.loader is not None
+    sources = (renderer.loader.get_source(renderer, name)[0] for name in renderer.list_templates())
+    macros = {
+        macro.name for text in sources for macro in renderer.parse(text).find_all(nodes.Macro)
+    }
+    assert "sample_banner" in macros
+    assert macros.isdisjoint(renderer.filters)
