@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 
 from gpucommons.scheduler.core.model.types import Millis, State, UserName
 from gpucommons.scheduler.models import ReportRow
-from gpucommons.scheduler.models.text.report_rows import gpu_hours
+from gpucommons.scheduler.models.text.report_rows import gpu_hours, simulated_note
 from gpucommons.scheduler.money import money_words
 from gpucommons.scheduler.notifications.preferences import About, Telling
 from gpucommons.scheduler.service import costs
+from gpucommons.scheduler.service.administration import over_time
 from gpucommons.scheduler.service.administration.usage_report import priced_sums
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.history import report_rows
@@ -31,7 +33,14 @@ _OUTCOMES = (
     (State.CANCELLED, "cancelled"),
 )
 
-Sums = Mapping[UserName, list[ReportRow]]
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sums:
+    """What all held in a week."""
+
+    rows: Mapping[UserName, list[ReportRow]]
+    #: Where they held it.
+    pools: Mapping[UserName, set[str]]
 
 
 def monday(at_ms: int) -> Millis:
@@ -42,21 +51,27 @@ def monday(at_ms: int) -> Millis:
 def sums(service: Service, end_ms: Millis) -> Sums:
     """Rows of the report of the week up to then, by user; one look at the ledger for all."""
     priced = priced_sums(service, Millis(end_ms - WEEK_MS), end_ms, None)
-    found: dict[UserName, list[ReportRow]] = defaultdict(list)
+    rows: dict[UserName, list[ReportRow]] = defaultdict(list)
     for row in report_rows(priced, costs.currency_of(service.loop.cluster.pools.values())):
-        found[UserName(row.owner)].append(row)
-    return found
+        rows[UserName(row.owner)].append(row)
+    pools: dict[UserName, set[str]] = defaultdict(set)
+    for one, _ in priced:
+        if one.held:
+            pools[UserName(one.owner)].add(one.pool)
+    return Sums(rows=rows, pools=pools)
 
 
 def telling(service: Service, owner: UserName, found: Sums, end_ms: Millis) -> Telling:
     """The summary of one user."""
     from_ms = end_ms - WEEK_MS
     jobs = _jobs(service, owner, from_ms, end_ms)
-    rows = found.get(owner, [])
+    rows = found.rows.get(owner, [])
+    simulated = simulated_note(over_time.simulated(service, found.pools.get(owner, ())))
     currency = costs.currency_of(service.loop.cluster.pools.values())
     days = f"{_day(from_ms)} to {_day(end_ms - DAY_MS)} (UTC)"
     counted = ", ".join(f"{jobs[state]} {words}" for state, words in _OUTCOMES)
-    lines = [f"Your week, {days}.", *_held(rows), *_cost(rows, currency), f"Jobs: {counted}."]
+    held = [*_held(rows), *([simulated] if simulated else []), *_cost(rows, currency)]
+    lines = [f"Your week, {days}.", *held, f"Jobs: {counted}."]
     return Telling(
         owner=owner,
         about=About.WEEK,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -404,6 +405,11 @@ def test_a_week_is_summed_up_from_the_report_each_monday_once(
     assert "Jobs: 1 finished, 0 failed, 0 cancelled." in sent.telling.text
     preview = preferences.notifications_week(world.service, world.principal("ann"))
     assert preview.text == sent.telling.text
+    assert "Simulated" not in preview.text
+    pools = {name: replace(pool, simulated=True) for name, pool in world.cluster.pools.items()}
+    world.loop._cluster = replace(world.cluster, pools=pools)
+    without_gpus = preferences.notifications_week(world.service, world.principal("ann"))
+    assert "Simulated: the GPUs of gpu have no hardware" in without_gpus.text
     nobody = preferences.notifications_week(world.service, world.principal("alf")).text
     assert "You held no GPU." in nobody
 
