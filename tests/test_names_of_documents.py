@@ -57,9 +57,7 @@ CLASSES = {
 }
 
 
-def places(
-    pattern: re.Pattern[str], text: str | None = None
-) -> Iterator[tuple[str, re.Match[str]]]:
+def places(pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
     """Where it stands in the documents."""
     for path in DOCUMENTS:
         for number, line in enumerate(path.read_text().splitlines(), 1):

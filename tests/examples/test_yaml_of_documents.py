@@ -139,4 +139,6 @@ def test_a_wrong_key_would_be_found(tmp_path: Path) -> None:
 
 def test_what_is_said_to_be_of_others_is_there() -> None:
     assert BLOCKS.keys() >= OF_OTHERS
+    for place in OF_OTHERS:
+        assert all(yaml.safe_load_all(BLOCKS[place])), place
     assert len(OURS) > 25

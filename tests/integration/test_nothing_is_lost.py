@@ -291,6 +291,7 @@ def test_start_again_in_a_tab_with_unsaved_changes_is_one_press_and_its_cell_goe
     until(lambda: machine.is_ready("alice"), "the start")
 
     expect(page.get_by_text("Your kernel is back, with its variables")).to_be_visible()
+    expect(page.get_by_text("It starts in another tab")).to_have_count(0)
     picture(page, "old-tab-goes-on")
     until(lambda: numbers(page, 0)[-1] > before + 20, "more lines")
     expect(says(page, "Busy")).to_be_visible()

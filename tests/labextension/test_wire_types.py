@@ -25,6 +25,7 @@ FIELD = re.compile(r"\s*(?P<name>\w+)(?P<optional>\??):\s*(?P<type>.*)", re.DOTA
 
 #: Views: what the server sends.
 SENT: dict[str, type[BaseModel]] = {
+    "ISlowPlace": models.SlowPlaceView,
     "IAdvice": models.AdviceView,
     "IAttempt": models.AttemptView,
     "IBlocker": models.BlockerView,

@@ -13,7 +13,6 @@ from playwright.sync_api import Browser, Locator, Page
 from playwright.sync_api import TimeoutError as NotInTime
 
 from tests.ui.fake_server.lab_server import BUILT, ROOT
-from tests.ui.fake_server.lean_lab import write_lean_lab
 from tests.ui.product import PATIENCE_MS, WIDE, write_notebook
 
 NOTEBOOK = "work.ipynb"
@@ -39,7 +38,6 @@ class KeptLab(KernelServer):
 
     def write(self, *sources: str, name: str = NOTEBOOK) -> None:
         write_notebook(self.work / name, *sources)
-        write_lean_lab(self.home / "config")
         settings = self.home / "config" / "lab" / "user-settings" / "gpucommons"
         settings.mkdir(parents=True, exist_ok=True)
         seen: Any = {"seen": ["welcome", "first-job", "job-goes-on", "idle"]}

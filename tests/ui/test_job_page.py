@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -66,6 +67,12 @@ def test_the_page_of_a_waiting_job_says_place_likely_start_and_what_would_help(
     )
 
 
+def day(at_ms: int) -> str:
+    """As a browser of en-GB in UTC writes it."""
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return f"{at.day} {at:%B}"
+
+
 def test_a_job_on_a_slow_pair_of_nodes_says_since_when_and_until_when(
     lab: LabServer, job_page: Page
 ) -> None:
@@ -78,6 +85,7 @@ def test_a_job_on_a_slow_pair_of_nodes_says_since_when_and_until_when(
     said = job_page.locator(".gc-JobPage")
     expect(said).to_contain_text(
         "Steps take 30 % longer on gpu-02 and gpu-03 together than on other pairs of nodes, known since"
+        f" {day(1_795_000_000_000)}: until {day(1_795_500_000_000)} "
     )
     picture(job_page, "job-slow-pair")
 

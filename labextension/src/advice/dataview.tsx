@@ -27,6 +27,7 @@ export function DataView({ job }: { job: IJob }): React.JSX.Element | null {
     [model, job.id]
   );
   const key = React.useRef(UUID.uuid4());
+  const wish = React.useRef('');
   const { found, look } = useLooked(ask, LOOK_EVERY_MS);
   const may = {
     steer: maySteer(job, model.whoami),
@@ -47,6 +48,11 @@ export function DataView({ job }: { job: IJob }): React.JSX.Element | null {
     attempt(async () => {
       const [workers, ahead] = [settings.workers ?? 0, settings.prefetch];
       const query = `?loader_workers=${workers}&loader_prefetch=${ahead}`;
+      if (query !== wish.current) {
+        // Other advice is another wish.
+        wish.current = query;
+        key.current = UUID.uuid4();
+      }
       const next = await model.api
         .again(job.id, query, key.current)
         .catch((error: unknown) => {

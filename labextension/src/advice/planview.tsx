@@ -22,7 +22,7 @@ export function PlanView(props: {
   const said =
     plan.made_ms == null
       ? plan.text
-      : trans.__('%1, said at %2', plan.text, moment(plan.made_ms, nowMs));
+      : trans.__('%1, said %2', plan.text, moment(plan.made_ms, nowMs));
   return (
     <section className="gc-PlanRecord" aria-label={heading}>
       <h2>{heading}</h2>

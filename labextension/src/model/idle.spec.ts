@@ -116,6 +116,8 @@ describe('the idle notification', () => {
       /^Idle 9 min\. An admin asks for your GPU: it goes back at \d\d:19 unless you keep it or run something\. Otherwise its variables are lost\.$/
     );
     expect(said(0)).toMatch(/ at \d\d:19 unless you run something\. Otherwise/);
+    asked.warned_ms = 120 * MINUTE;
+    asked.returns_ms = 130 * MINUTE;
     for (const keeps of ['kernels', 'variables', 'nothing'] as const) {
       expect(said(2, keeps).length).toBeLessThanOrEqual(SHOWN_CHARACTERS);
     }

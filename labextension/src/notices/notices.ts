@@ -63,13 +63,8 @@ export class Notices {
       displayType: 'accent',
       callback: run(CommandIDs.keepGpu)
     };
-    const asking = (
-      command: string,
-      label: string,
-      caption: string
-    ): Notification.IAction => ({
+    const asking = (command: string, label: string): Notification.IAction => ({
       label,
-      caption,
       callback: event => {
         // The question may be answered with no: the warning stays.
         event.preventDefault();
@@ -80,12 +75,8 @@ export class Notices {
       ...(notice.keepsLeft > 0 ? [keep] : []),
       // Three buttons fill a line: the other way to free the GPU is in the panel.
       this.model.canHibernate
-        ? asking(CommandIDs.hibernate, msg.hibernate(), msg.atReturn('kernels'))
-        : asking(
-            CommandIDs.dropGpu,
-            msg.dropToCpu(),
-            msg.atReturn(this.model.keeps)
-          ),
+        ? asking(CommandIDs.hibernate, msg.hibernate())
+        : asking(CommandIDs.dropGpu, msg.dropToCpu()),
       // Only where a notebook is open is there one to turn.
       ...(this.commands.isEnabled(CommandIDs.trainNotebook)
         ? [

@@ -130,14 +130,25 @@ export function startAgain(
   }
   window.open(startUrl, '_blank', 'noopener');
   // No notification: what shows those may have to be fetched from the server first.
-  const told = new Dialog({ body: msg.startsBeside(startUrl) });
-  void told.launch();
-  model.changed.connect(function close() {
+  const body = new Widget();
+  const link = document.createElement('a');
+  link.href = startUrl;
+  link.target = '_blank';
+  link.rel = 'noopener';
+  link.textContent = msg.startAgain();
+  body.node.append(`${msg.startsBeside()} `, link);
+  const told = new Dialog<unknown>({
+    title: msg.startAgain(),
+    body,
+    buttons: [Dialog.okButton({ label: msg.trans.__('Close') })]
+  });
+  const close = () => {
     if (!model.gone) {
-      model.changed.disconnect(close);
       told.reject();
     }
-  });
+  };
+  model.changed.connect(close);
+  void told.launch().finally(() => model.changed.disconnect(close));
 }
 
 /** How many open documents have changes that only this tab holds. */

@@ -115,19 +115,28 @@ export function pipelineMessages(msg: Messages) {
     },
 
     stepState({ state, job_state: job, started_ms: begun }: IStep): string {
-      const inLine =
+      // One that has begun was stopped for another, and goes on.
+      const waits =
+        begun == null ? trans.__('in line') : trans.__('stopped, in line');
+      const ofJob =
         {
+          queued: waits,
+          nominated: waits,
+          admitted: trans.__('starting'),
+          starting: trans.__('starting'),
           running: trans.__('running'),
           preempting: trans.__('stopping'),
           pausing: trans.__('stopping'),
-          paused: trans.__('paused')
-        }[job ?? ''] ??
-        // It was stopped for another, and goes on.
-        (begun == null ? trans.__('in line') : trans.__('stopped, in line'));
+          paused: trans.__('paused'),
+          cancelling: trans.__('cancelling'),
+          cancelled: trans.__('cancelled'),
+          succeeded: trans.__('finished'),
+          failed: trans.__('failed')
+        }[job ?? ''] ?? waits;
       return (
         {
           waiting: trans.__('waiting'),
-          submitted: inLine,
+          submitted: ofJob,
           succeeded: trans.__('finished'),
           failed: trans.__('failed'),
           cancelled: trans.__('cancelled'),

@@ -1,10 +1,8 @@
 import { expect, it } from 'vitest';
 
-import { ApiError } from '../server/api';
-import type { IPipelineFile, IStepOfFile } from '../server/pipelines';
+import type { IPipelineFile, IStep, IStepOfFile } from '../server/pipelines';
 import { msg } from '../testing/make';
 import { pipelineMessages } from './messages';
-import { nextKey } from '../server/api';
 import { folderLines, stepLine, teamsToChoose } from './pipelinefile';
 
 const words = pipelineMessages(msg);
@@ -131,9 +129,20 @@ it('asks for a team only where the file names none and there are several', () =>
   expect(teamsToChoose(file({ team: 'nlp' }), ['nlp', 'vision'])).toEqual([]);
 });
 
-it('is the same wish after a lost answer, and another one after a refusal', () => {
-  expect(nextKey('a', new TypeError('no answer'))).toBe('a');
-  expect(nextKey('a', new ApiError('away', 503))).toBe('a');
-  // The key was used for the file as it was: it has changed since.
-  expect(nextKey('a', new ApiError('another request', 409))).not.toBe('a');
-});
+it.each([
+  ['queued', null, 'in line'],
+  ['nominated', 5, 'stopped, in line'],
+  ['starting', 5, 'starting'],
+  ['running', 5, 'running'],
+  ['preempting', 5, 'stopping'],
+  ['paused', 5, 'paused'],
+  ['cancelling', 5, 'cancelling'],
+  ['succeeded', 5, 'finished'],
+  ['of-tomorrow', null, 'in line']
+])(
+  'names what its job does, %s since %s: %s',
+  (job_state, started_ms, said) => {
+    const of = { state: 'submitted', job_state, started_ms };
+    expect(words.stepState(of as unknown as IStep)).toBe(said);
+  }
+);

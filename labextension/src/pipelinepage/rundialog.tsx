@@ -11,8 +11,7 @@ import type { IPanelContext } from '../components/context';
 import { h } from '../components/h';
 import { Callout } from '../components/parts';
 import { CommandIDs } from '../lab/ids';
-import { nextKey } from '../server/api';
-import { told } from '../server/api';
+import { nextKey, told } from '../server/api';
 import {
   IPipeline,
   IPipelineFile,

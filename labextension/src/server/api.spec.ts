@@ -1,7 +1,7 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { Api, ApiError, retryDelay, stoppedDelay } from './api';
+import { Api, ApiError, nextKey, retryDelay, stoppedDelay } from './api';
 import { fakeApi, FakeSocket, HELLO } from '../testing/sockets';
 
 beforeEach(() => {
@@ -145,4 +145,11 @@ describe('what became of the server', () => {
 it('asks soon whether a stopped server is back while somebody looks', () => {
   expect(stoppedDelay(false, 1)).toBeLessThan(10_000);
   expect(stoppedDelay(true, 0)).toBeGreaterThan(40_000);
+});
+
+it('is the same wish after a lost answer, and another one after a refusal', () => {
+  expect(nextKey('a', new TypeError('no answer'))).toBe('a');
+  expect(nextKey('a', new ApiError('away', 503))).toBe('a');
+  // The key was used for the file as it was: it has changed since.
+  expect(nextKey('a', new ApiError('another request', 409))).not.toBe('a');
 });

@@ -20,8 +20,8 @@ it('reads what the hub says, as text', () => {
 
 it('takes the way of one press before the form', () => {
   const said = readStopped(
-    `<a data-gpucommons="start" href="/hub/spawn/ada?opt-again=1">Start again on ½ GPU</a>
-     <a id="start" href="/hub/spawn/ada">Start</a>`
+    `<a id="start" href="/hub/spawn/ada">Start</a>
+     <a data-gpucommons="start" href="/hub/spawn/ada?opt-again=1">Start again on ½ GPU</a>`
   );
 
   expect(said.startUrl).toBe('/hub/spawn/ada?opt-again=1');

@@ -21,7 +21,9 @@ export function readStopped(html: string): IStopped {
       each => each.textContent?.trim() ?? ''
     );
   // The hub's own button leads to its form; ours is one press.
-  const start = page.querySelector('a[data-gpucommons="start"], #start');
+  const start =
+    page.querySelector('a[data-gpucommons="start"]') ??
+    page.getElementById('start');
   const href = start?.getAttribute('href') ?? '';
   return {
     why: told('why').join(' '),

@@ -62,7 +62,7 @@ export interface ISweep {
   until_ms?: number | null;
   best?: ITrial | null;
   /** The best so far over time, oldest first; not in lists. */
-  improvements: IImprovement[];
+  improvements?: IImprovement[];
   /** There were more than are kept. */
   improvements_thinned: boolean;
   /** Of what was told before it was recorded only each trial's best is known. */

@@ -50,7 +50,8 @@ export function canBeCompared(trials: readonly ITrial[]): boolean {
 
 /** Values that were the best when they were told, also those that their own trials have beaten since. */
 export function bests({ improvements }: ISweep): IPoint[] {
-  return improvements.map(({ at_ms: at, value, trial }) => ({
+  // A scheduler of an earlier release sends none.
+  return (improvements ?? []).map(({ at_ms: at, value, trial }) => ({
     at,
     value,
     trial

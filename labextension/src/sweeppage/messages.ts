@@ -212,13 +212,14 @@ export function sweepMessages(msg: Messages) {
       );
     },
 
-    /** Of a minute it is known what was held once the ledger has it. */
-    noGpus({ ended_ms: ended, milli_gpu_s: held }: ISweep): string {
-      return ended != null && held === 0
-        ? trans.__('It held no GPU.')
-        : trans.__(
-            'Not drawn yet: each minute is, once it is over and in the ledger, a minute or two later.'
-          );
+    /** Of a minute it is known what was held a minute or two later. */
+    noGpus({ ended_ms: ended, milli_gpu_s: held, running }: ISweep): string {
+      if (held > 0 || running > 0) {
+        return trans.__('Each minute is drawn a minute or two after its end.');
+      }
+      return ended == null
+        ? trans.__('It holds no GPU yet.')
+        : trans.__('It held no GPU.');
     },
 
     stopTitle(name: string): string {

@@ -46,9 +46,14 @@ function sweepWith(told: number): ISweep {
 it('says of GPUs in use only what is known', () => {
   const { noGpus } = sweepMessages(msg);
   const sweep = sweepWith(1);
-  expect(noGpus(sweep)).toContain('Not drawn yet');
+  expect(noGpus({ ...sweep, running: 1, milli_gpu_s: 0 })).toContain(
+    'after its end'
+  );
+  expect(noGpus({ ...sweep, running: 0, milli_gpu_s: 0 })).toBe(
+    'It holds no GPU yet.'
+  );
   expect(noGpus({ ...sweep, ended_ms: 5, milli_gpu_s: 9 })).toContain(
-    'Not drawn yet'
+    'after its end'
   );
   expect(noGpus({ ...sweep, ended_ms: 5 })).toBe('It held no GPU.');
 });

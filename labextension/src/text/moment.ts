@@ -16,5 +16,5 @@ export function moment(ms: number, nowMs: number): string {
     year: far ? 'numeric' : undefined
   };
   const date = new Date(ms).toLocaleDateString('en-GB', options);
-  return far ? date : `${date} ${clock(ms)}`;
+  return `${date} ${clock(ms)}`;
 }

@@ -166,10 +166,9 @@ export function sliceMessages(trans: TranslationBundle) {
       );
     },
 
-    startsBeside(url: string): string {
+    startsBeside(): string {
       return trans.__(
-        'It starts in another tab; if none opened, open %1. This one goes on then.',
-        url
+        'It starts in another tab; this one goes on then. If no tab opened:'
       );
     },
 
