@@ -126,9 +126,7 @@ export function sweepMessages(msg: Messages) {
 
     /** What the line of the best so far leaves out. */
     gaps(sweep: ISweep): string[] {
-      const {
-        improvements: { length }
-      } = sweep;
+      const { length } = sweep.improvements ?? [];
       return [
         sweep.improvements_thinned
           ? trans.__(
