@@ -210,7 +210,7 @@ class CycleState:
     ) -> None:
         """Add an event."""
         attempt = None if workload is None else workload.current
-        self.told.events.append(
+        self.told.tell(
             Event(
                 at_ms=self.now_ms,
                 kind=kind,
@@ -318,7 +318,7 @@ class CycleState:
             badges={k: b for k, b in self.carried.badges.items() if before.badges.get(k) is not b},
             removed_badges=tuple(sorted(before.badges.keys() - self.carried.badges.keys())),
             verdicts=tuple(self.told.verdicts),
-            events=tuple(self.told.events),
+            events=self.told.events,
         )
         for workload_id in self._forgotten():
             self.forget(workload_id)

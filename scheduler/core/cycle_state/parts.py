@@ -178,13 +178,36 @@ class Told:
     """What goes out with the outcome: answers to those who asked, and events for everybody."""
 
     verdicts: list[Verdict] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
+    #: None where an event was taken back: the places of the others stay as they are.
+    _events: list[Event | None] = field(default_factory=list)
+    #: Where a workload's events of one kind are. Each admission asks for them, so no search would do.
+    _places: dict[tuple[str, WorkloadId], list[int]] = field(default_factory=dict)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What was told and not taken back, in its order."""
+        return tuple(event for event in self._events if event is not None)
+
+    def tell(self, event: Event) -> None:
+        """Add an event."""
+        if event.workload_id is not None:
+            self._places.setdefault((event.kind, event.workload_id), []).append(len(self._events))
+        self._events.append(event)
 
     def take_back(self, kind: str, workload_id: WorkloadId) -> bool:
         """Leave out what was told of a decision that this cycle changes; False where nothing was."""
-        for place in reversed(range(len(self.events))):
-            event = self.events[place]
-            if event.workload_id == workload_id and event.kind == kind:
-                del self.events[place]
+        places = self._places.get((kind, workload_id), [])
+        while places:
+            place = places.pop()
+            if self._events[place] is not None:
+                self._events[place] = None
                 return True
         return False
+
+    def mark(self) -> int:
+        """Where :meth:`take_back_since` begins."""
+        return len(self._events)
+
+    def take_back_since(self, mark: int) -> None:
+        """Leave out all that was told since a mark."""
+        self._events[mark:] = [None] * (len(self._events) - mark)

@@ -99,7 +99,7 @@ def _tell_quotas(cycle: CycleState, old: Team, new: Team, by: str) -> None:
 
 def put_config(cycle: CycleState, action: PutConfig, by: str) -> None:
     """Save pools, teams and policy together."""
-    before, told = dict(cycle.pools), len(cycle.told.events)
+    before, told = dict(cycle.pools), cycle.told.mark()
     # First, because teams may have quotas in pools that come with them.
     pools.put_pools(cycle, PutPools(pools=action.pools), by)
     if action.teams or action.removed_teams:
@@ -108,7 +108,7 @@ def put_config(cycle: CycleState, action: PutConfig, by: str) -> None:
         except SchedulerError:
             cycle.pools.clear()
             cycle.pools.update(before)
-            del cycle.told.events[told:]
+            cycle.told.take_back_since(told)
             raise
     if action.policy is not None:
         put_policy(cycle, PutPolicy(policy=action.policy), by)
