@@ -45,6 +45,7 @@ from gpucommons.scheduler.core.placement.admission import (
     found_nothing_free,
     nominate,
     nothing_is_free,
+    tell_what_it_has,
     without_its_promise,
 )
 from gpucommons.scheduler.core.queue import reclaim_cooldown, unused_quota
@@ -218,6 +219,10 @@ def upgrade(cycle: CycleState, workload: Workload) -> None:
     marked = [evolve(one, surplus=_is_surplus(workload, one)) for one in attempt.placements]
     attempt = evolve(attempt, hold_class=HoldClass.GUARANTEED, placements=tuple(marked))
     workload = cycle.put(with_attempt(workload, attempt))
+    if workload.workload_id in cycle.turns.admitted:
+        # It began in this cycle: it never borrowed.
+        tell_what_it_has(cycle, workload, attempt)
+        return
     cycle.tell(
         "upgraded",
         f"{workload.spec.name} is now inside {workload.spec.team}'s guarantee.",

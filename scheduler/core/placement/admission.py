@@ -97,6 +97,8 @@ def admit(
     if workload.nomination is not None:
         cycle.ask_for_another_round()
     _has_its_place(cycle, workload)
+    # Of who was promised devices in this cycle it is told that it has some, not both.
+    cycle.told.take_back("nominated", workload.workload_id)
     attempt_id = AttemptId(next(cycle.new_ids))
     ordered = in_order(workload, placements)
     attempt = Attempt(
