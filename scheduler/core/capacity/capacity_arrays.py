@@ -8,7 +8,7 @@ there do not line up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -19,7 +19,7 @@ from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity, blocked
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.holds import FULL
-from gpucommons.scheduler.core.model.types import HoldClass, NodeId, PoolName
+from gpucommons.scheduler.core.model.types import DeviceId, HoldClass, NodeId, PoolName
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.foresight import Foresight
 from gpucommons.scheduler.core.packing.learning import Known
@@ -114,6 +114,16 @@ class View:
         taken = device.blocked(self._hold_class)
         return FULL & ~(taken | device.blocks if self._outside else taken)
 
+    def free_besides(self, left_out: Mapping[NodeId, Mapping[DeviceId, int]]) -> Ints:
+        """What is free of each device, but for these bits."""
+        free: Ints = self.rows.free.copy()
+        for node_id, masks in left_out.items():
+            for row in self._rows_of.get(node_id, ()):
+                for place, device in enumerate(self.places[row][1]):
+                    mask = masks.get(device.device.device_id, 0)
+                    free[row, place] -= (self.open_bits(device) & mask).bit_count()
+        return free
+
     def read(self, capacity: Capacity) -> None:
         """Look again at the nodes that changed."""
         for node_id in dict.fromkeys(capacity.touched_since(self._read)):
@@ -163,6 +173,22 @@ def is_as_much_free(capacity: Capacity, pool: PoolName, need: int, one: int) -> 
         return False
     _, free = free_per_node(capacity, pool, HoldClass.FIXED)
     return int(free.sum()) >= need
+
+
+def is_free_on_a_node(
+    capacity: Capacity,
+    pool: PoolName,
+    milli_gpu: int,
+    left_out: Mapping[NodeId, Mapping[DeviceId, int]],
+) -> bool:
+    """A part of one GPU, or so many whole ones of one node, whatever they are kept for."""
+    view = _view(capacity, pool, HoldClass.FIXED, outside=False)
+    view.read(capacity)
+    free = view.free_besides(left_out)
+    if milli_gpu <= WHOLE_MILLI_GPU:
+        return int(free.max(initial=0)) >= milli_gpu
+    whole = np.bincount(view.node_of_row, weights=(free == WHOLE_MILLI_GPU).sum(axis=1))
+    return int(whole.max(initial=0)) * WHOLE_MILLI_GPU >= milli_gpu
 
 
 def views_of(capacity: Capacity, pool: PoolName, hold_class: HoldClass) -> tuple[View, ...]:

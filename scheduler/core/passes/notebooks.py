@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.capacity.capacity_arrays import is_as_much_free
+from gpucommons.scheduler.core.capacity.capacity_arrays import is_free_on_a_node
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
@@ -24,7 +24,9 @@ from gpucommons.scheduler.core.model.holds import Load, mask_of
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.resources import Block
 from gpucommons.scheduler.core.model.types import (
+    DeviceId,
     HoldClass,
+    NodeId,
     PoolName,
     Role,
     Spec,
@@ -75,9 +77,14 @@ def admit_or_reclaim(cycle: CycleState, workload: Workload) -> None:
 
 
 def is_free_elsewhere(cycle: CycleState, workload: Workload) -> bool:
-    """As much as it asks for is free in its pool, whoever may have it."""
-    pool, size = workload.spec.pools[0], milli_gpu(must_have(workload.spec))
-    return is_as_much_free(cycle.capacity, pool, size, min(WHOLE_MILLI_GPU, size))
+    """A piece as large as it asks for is free in its pool, and none of its team's."""
+    pool, team = workload.spec.pools[0], workload.spec.team
+    own: dict[NodeId, dict[DeviceId, int]] = {}
+    for region in (region_of(b) for b in cycle.blocks if b.team == team and b.pool == pool):
+        masks = own.setdefault(region.node_id, {})
+        for device_id in region.device_ids:
+            masks[device_id] = masks.get(device_id, 0) | region.mask
+    return is_free_on_a_node(cycle.capacity, pool, milli_gpu(must_have(workload.spec)), own)
 
 
 def free_place(cycle: CycleState, workload: Workload) -> WorkerPlacement | None:

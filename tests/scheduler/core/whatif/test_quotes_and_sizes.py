@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from builders import TRAIN, World, a_job, a_node, a_notebook, a_team
+from builders import TRAIN, World, a_job, a_node, a_notebook, a_team, ids
 
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.model.demand import with_milli_gpu
 from gpucommons.scheduler.core.model.state import CheckpointReported
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,
@@ -14,10 +16,14 @@ from gpucommons.scheduler.core.model.types import (
     UserName,
     WorkloadId,
 )
+from gpucommons.scheduler.core.passes import notebooks
 from gpucommons.scheduler.core.whatif import available_notebook_sizes, quotes
+from gpucommons.scheduler.core.whatif.next_shares import hypothetical_notebook
 from gpucommons.scheduler.errors import UnknownTeam
 
 VISION, ANN = TeamName("vision"), UserName("ann")
+LENT = "yours, back in 60 s: lent to training, which makes room"
+BESIDE = "what is free now is not among the notebook GPUs of vision"
 
 
 def sizes(world: World, user: str = "ann") -> dict[int, tuple[str, str]]:
@@ -195,10 +201,30 @@ def test_what_is_free_and_not_the_teams_is_said_to_be_so() -> None:
     world = World(a_node(gpus=2), teams=teams)
     world.submit(a_notebook("cyd", 500, team="nlp"), redeem=True)
     world.run(a_job("b", 1000, team="nlp"))
-    lent = "yours, back in 60 s: lent to training, which makes room"
-    beside = "what is free now is not among the notebook GPUs of vision"
-    assert sizes(world)[500] == ("wait", f"{lent}; {beside}")
-    assert sizes(world)[1000] == ("wait", lent), "no whole one is free"
+    assert sizes(world)[500] == ("wait", f"{LENT}; {BESIDE}")
+    assert sizes(world)[1000] == ("wait", LENT), "no whole one is free"
+
+
+def lent_and_free_elsewhere(world: World, milli_gpu: int) -> tuple[bool, bool]:
+    cycle = CycleState.of(world.cluster.apart(), world.now, ids("x"))
+    cycle.refresh()
+    ask = with_milli_gpu(hypothetical_notebook(VISION, TRAIN, ANN, ""), milli_gpu)
+    return notebooks.could_reclaim(cycle, ask), notebooks.is_free_elsewhere(cycle, ask)
+
+
+def test_what_is_free_in_the_teams_own_block_is_not_said_to_be_others() -> None:
+    teams = [a_team(fixed_milli_gpu=4000), a_team("nlp")]
+    world = World(a_node("a", gpus=4), a_node("b", gpus=1), teams=teams)
+    world.run(a_job("j", 3000, team="nlp"))
+    assert lent_and_free_elsewhere(world, 2000) == (True, False)
+
+
+def test_one_gpu_free_on_each_of_two_nodes_is_none_for_a_notebook_of_two() -> None:
+    teams = [a_team(fixed_milli_gpu=2000), a_team("nlp")]
+    world = World(a_node("a", gpus=2), a_node("b", gpus=1), a_node("c", gpus=1), teams=teams)
+    world.run(a_job("j", 2000, team="nlp"))
+    assert lent_and_free_elsewhere(world, 2000) == (True, False)
+    assert lent_and_free_elsewhere(world, 1000) == (True, True)
 
 
 def test_the_users_own_grant_is_free_for_that_user() -> None:
