@@ -85,7 +85,7 @@ def _idle_for(view: models.ActivityView, now_ms: int) -> str:
     """A length only where it is known to be idle: no report is no use, and none is not 0 minutes."""
     since_ms = view.idle_since_ms()
     if since_ms is None:
-        return "not known" if view.reported_ms is None else "in use"
+        return "in use" if view.is_in_use(now_ms) else "not known"
     return f"{(now_ms - since_ms) // _MINUTE_MS} min"
 
 

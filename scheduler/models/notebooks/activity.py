@@ -9,6 +9,9 @@ from pydantic import Field
 from gpucommons.scheduler.models.fields import Keeps, Line, Model, View
 from gpucommons.scheduler.models.notebooks.leases import LeaseView
 
+#: What was seen to happen so lately is going on, as far as anybody can tell.
+RECENT_MS = 5 * 60_000
+
 
 class KernelActivity(Model):
     """One kernel or terminal or child process, as the server extension sees it."""
@@ -50,6 +53,13 @@ class ActivityView(View):
             return None
         seen = [kernel.last_active_ms for kernel in self.kernels]
         return max(at for at in (since_ms, self.gpu_active_ms, *seen) if at is not None)
+
+    def is_in_use(self, now_ms: int) -> bool:
+        """Something is at work or was a moment ago; else it is idle or, where nobody says so, not known."""
+        busy = any(kernel.busy for kernel in self.kernels)
+        seen = [kernel.last_active_ms for kernel in self.kernels]
+        seen += [self.gpu_active_ms, self.reported_ms if busy else None]
+        return any(at is not None and now_ms - at <= RECENT_MS for at in seen)
 
 
 class ActivityList(View):

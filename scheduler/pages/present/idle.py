@@ -210,6 +210,8 @@ def _state(item: ActivityView, busy: bool, now_ms: int) -> tuple[str, str]:
         return "unverified", gettext("not reported yet: counts as in use")
     if busy:
         return "busy", gettext("busy")
+    if since is None and not item.is_in_use(now_ms):
+        return "unverified", gettext("not known")
     if since is None:
         return "active", gettext("in use")
     spent = gettext("idle %(span)s", span=words.about(now_ms - since))

@@ -305,6 +305,17 @@ def test_a_notebook_that_nobody_reports_on_is_said_so(cli: Cli, lease: models.Le
     assert ("no report" in listed, "not known" in listed, "0 min" in listed) == (True, True, False)
 
 
+def test_a_notebook_is_in_use_where_that_was_seen_not_where_the_culler_is_silent(
+    cli: Cli, world: WatchedWorld, lease: models.LeaseView
+) -> None:
+    reported(world, lease, busy=True)
+    assert "in use" in cli("idle", "list", by="root").out
+    world.pass_time(35 * 60_000)
+    reported(world, lease, busy=False)
+    listed = cli("idle", "list", by="root").out
+    assert ("in use" in listed, "not known" in listed) == (False, True)
+
+
 def test_an_idle_notebook_is_reclaimed_after_its_warning(
     cli: Cli, world: WatchedWorld, lease: models.LeaseView, admin: SchedulerClient
 ) -> None:

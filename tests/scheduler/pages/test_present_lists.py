@@ -102,6 +102,23 @@ def test_what_has_not_reported_since_a_restart_is_shown_as_it_was_last_stored(cl
     )
 
 
+def test_who_idles_and_of_whom_the_culler_says_nothing_is_not_said_to_be_in_use(
+    cluster: Any,
+) -> None:
+    lease = cluster.holder("user-c", 500)
+    kernel = models.KernelActivity(kind="kernel", busy=False)
+    view = models.ActivityView(lease=lease, reported_ms=cluster.NOW, kernels=[kernel])
+
+    def state(gpu_active_ms: int | None) -> tuple[str, str]:
+        seen = view.model_copy(update={"gpu_active_ms": gpu_active_ms})
+        (row,) = idle_rows(models.ActivityList(now_ms=cluster.NOW, activities=[seen]))
+        return row.state, row.mark
+
+    assert state(cluster.NOW - 2 * cluster.MINUTE) == ("in use", "active")
+    assert state(cluster.NOW - 40 * cluster.MINUTE) == ("not known", "unverified")
+    assert state(None) == ("not known", "unverified")
+
+
 def test_an_idle_notebook_returns_by_the_rule_before_its_user_was_warned(cluster: Any) -> None:
     """Idle for 41 of 60 minutes: in 19; what was kept for longer, later."""
     found = cluster.activities()
