@@ -13,13 +13,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.capacity.affinity import Affinity
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity, blocked
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.holds import FULL
-from gpucommons.scheduler.core.model.types import DeviceId, HoldClass, NodeId, PoolName
+from gpucommons.scheduler.core.model.types import HoldClass, NodeId, PoolName
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.foresight import Foresight
 from gpucommons.scheduler.core.packing.learning import Known

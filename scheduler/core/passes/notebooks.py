@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.capacity.capacity_arrays import is_free_on_a_node
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
@@ -24,7 +24,6 @@ from gpucommons.scheduler.core.model.holds import Load, mask_of
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.resources import Block
 from gpucommons.scheduler.core.model.types import (
-    DeviceId,
     HoldClass,
     NodeId,
     PoolName,
