@@ -9,8 +9,8 @@ from gpucommons.scheduler.core.model.intents import NoteSlowNodes
 from gpucommons.scheduler.forecast.slow_nodes import (
     AVOIDED_MS,
     COUNTED_MS,
-    slow_links,
     slow_nodes,
+    slow_pairs,
     step_times,
 )
 from gpucommons.scheduler.service.service import Service
@@ -34,7 +34,7 @@ class SlowNodes:
         """Look at what has ended, if there are several nodes to compare, and say what is news."""
         nodes, now_ms = self._service.loop.cluster.nodes, self._service.now_ms()
         nothing_to_say = len(nodes) <= 1 and not any(
-            node.slow or node.slow_links for node in nodes.values()
+            node.slow or node.slow_pairs for node in nodes.values()
         )
         if now_ms < self._due_ms or nothing_to_say:
             return
@@ -44,10 +44,10 @@ class SlowNodes:
         times = [time for job in jobs for time in step_times(job, nodes)]
         found = NoteSlowNodes(
             slow=slow_nodes(times, nodes, now_ms, self._avoided_ms),
-            links=slow_links(times, nodes, now_ms, self._avoided_ms),
+            slow_pairs=slow_pairs(times, nodes, now_ms, self._avoided_ms),
         )
         if any(
-            (node.slow, node.slow_links) != (found.slow.get(one), found.links.get(one, ()))
+            (node.slow, node.slow_pairs) != (found.slow.get(one), found.slow_pairs.get(one, ()))
             for one, node in nodes.items()
         ):
             self._service.ask(OPERATOR, found)

@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.model.resources import Node, SlowLink, SlowNode
+from gpucommons.scheduler.core.model.resources import Node, SlowNode, SlowPair
 from gpucommons.scheduler.core.model.types import Attempt, Millis, NodeId, Spec, Workload
 
 _DAY_MS = 86_400_000
@@ -139,22 +139,22 @@ def slow_nodes(
     return dict(sorted(slow.items()))
 
 
-def slow_links(
+def slow_pairs(
     times: Iterable[StepTime],
     nodes: Mapping[NodeId, Node],
     now_ms: Millis,
     avoided_ms: int = AVOIDED_MS,
-) -> dict[NodeId, tuple[SlowLink, ...]]:
+) -> dict[NodeId, tuple[SlowPair, ...]]:
     """Pairs of nodes on which steps take longer than the same steps on other pairs, at both of their nodes."""
     found = _slow_places((one for one in times if len(one.place) > 1), now_ms, avoided_ms)
-    links: defaultdict[NodeId, list[SlowLink]] = defaultdict(list)
+    links: defaultdict[NodeId, list[SlowPair]] = defaultdict(list)
     for place, told in sorted(found.items(), key=lambda one: sorted(one[0])):
         if not place <= nodes.keys():
             continue
         first, second = sorted(place)
-        known = [one.since_ms for one in nodes[first].slow_links if one.other == second]
+        known = [one.since_ms for one in nodes[first].slow_pairs if one.other == second]
         for here, other in ((first, second), (second, first)):
-            link = SlowLink(other=other, **_fields(told), since_ms=min([now_ms, *known]))
+            link = SlowPair(other=other, **_fields(told), since_ms=min([now_ms, *known]))
             links[here].append(link)
     return {node_id: tuple(told) for node_id, told in sorted(links.items())}
 

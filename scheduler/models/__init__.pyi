@@ -15,7 +15,7 @@ from gpucommons.scheduler.models.administration.nodes import (
     NodeNoticeRequest,
     NodeStateRequest,
     NodeView,
-    SlowLinkView,
+    SlowPairView,
     SlowView,
     UnhealthyView,
 )
@@ -427,7 +427,7 @@ __all__ = [
     "ShareView",
     "SizeView",
     "SliceView",
-    "SlowLinkView",
+    "SlowPairView",
     "SlowPlaceView",
     "SlowView",
     "SnapshotInput",

@@ -130,7 +130,7 @@ def _state(node: models.NodeView) -> str:
         words = (
             f"{words}, steps {node.slow.percent} % longer (since {since}, avoided until {until})"
         )
-    for link in node.slow_links:
+    for link in node.slow_pairs:
         since, until = clock(link.since_ms), clock(link.until_ms)
         words += f", with {link.other} steps {link.percent} % longer (since {since}, avoided until {until})"
     return words if node.leaves_ms is None else f"{words}, taken back at {clock(node.leaves_ms)}"

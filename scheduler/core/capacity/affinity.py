@@ -17,7 +17,7 @@ Affinity = Mapping[NodeId, int]
 NONE: Affinity = {}
 #: On the very node, or only in its rack.
 _HERE, _CLOSE = 2, 1
-#: With a slow link to them: after any other.
+#: Slow together with them: after any other.
 _SLOW = -1
 
 
@@ -48,7 +48,7 @@ def beside(affinity: Affinity, there: Iterable[NodeId], nodes: Mapping[NodeId, N
     have = set(there)
     _add(near, have, nodes)
     for node_id in have & nodes.keys():
-        for link in nodes[node_id].slow_links:
+        for link in nodes[node_id].slow_pairs:
             if link.other not in have:
                 near[link.other] = _SLOW
     most = 1 + max(affinity.values(), default=0)

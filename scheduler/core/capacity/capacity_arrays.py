@@ -82,7 +82,7 @@ class View:
         self.has_preferences = any(
             node.distances is not None or node.node.slow is not None for node in nodes
         )
-        self.has_slow_links = any(node.node.slow_links for node in nodes)
+        self.has_slow_pairs = any(node.node.slow_pairs for node in nodes)
         self._known: Known | None = None
         self._board: Board | None = None
         self._read = 0

@@ -18,8 +18,8 @@ from gpucommons.scheduler.core.model.resources import (
     Policy,
     Pool,
     Quota,
-    SlowLink,
     SlowNode,
+    SlowPair,
     Team,
 )
 from gpucommons.scheduler.core.model.types import (
@@ -306,7 +306,7 @@ class NoteSlowNodes:
     """Which nodes, and pairs of nodes, are slow, by the step times of what ran; all others are not."""
 
     slow: Mapping[NodeId, SlowNode]
-    links: Mapping[NodeId, tuple[SlowLink, ...]] = field(default_factory=dict)
+    slow_pairs: Mapping[NodeId, tuple[SlowPair, ...]] = field(default_factory=dict)
 
 
 Action = (

@@ -56,7 +56,7 @@ class SlowNode:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SlowLink:
+class SlowPair:
     """Jobs on a node and another one took longer steps than the same jobs on other pairs of nodes."""
 
     other: NodeId
@@ -103,7 +103,7 @@ class Node:
     #: By whoever looks at step times; None = nothing of the kind is known.
     slow: SlowNode | None = None
     #: By the same; each such pair stands at both of its nodes.
-    slow_links: tuple[SlowLink, ...] = ()
+    slow_pairs: tuple[SlowPair, ...] = ()
     #: Those that take nothing new; who had one before has it still.
     unhealthy: tuple[UnhealthyDevice, ...] = ()
 

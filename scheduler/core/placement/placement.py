@@ -39,7 +39,7 @@ from gpucommons.scheduler.core.packing.score_board import Board
 from gpucommons.scheduler.core.placement.nearest_devices import nearest_together
 from gpucommons.scheduler.core.placement.one_worker import best_on, find, find_in, find_wished
 from gpucommons.scheduler.core.placement.search import GangDemand, Search, Spots, largest_first
-from gpucommons.scheduler.core.placement.slow_links import ways_around
+from gpucommons.scheduler.core.placement.slow_pairs import ways_around
 
 #: Parts with more nodes than these are not searched through.
 EXACT_NODES = 64
@@ -207,7 +207,7 @@ class _Ladder:
             yield (part_of_row == part).nonzero()[0]
 
     def _in(self, rows: Ints, board: Board) -> Spots | None:
-        for fewer in self._without_slow_links(rows):
+        for fewer in self._without_slow_pairs(rows):
             apart = self._greedy_in(fewer, board, self.affinity)
             if apart is not None:
                 return apart
@@ -223,9 +223,9 @@ class _Ladder:
         search = Search(self.view.open_bits, self.hold_class)
         return search.through(list(nodes.values()), self.workers)
 
-    def _without_slow_links(self, rows: Ints) -> Iterator[Ints]:
+    def _without_slow_pairs(self, rows: Ints) -> Iterator[Ints]:
         """Rows of a part without one node of each slow pair in it; none where there is no such pair."""
-        if not self.view.has_slow_links:
+        if not self.view.has_slow_pairs:
             return
         nodes = [self.view.places[row][0].node for row in rows.tolist()]
         for left_out in ways_around(nodes):

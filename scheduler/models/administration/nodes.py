@@ -57,7 +57,7 @@ class SlowView(View):
     until_ms: int
 
 
-class SlowLinkView(SlowView):
+class SlowPairView(SlowView):
     """The same for jobs on this node and another one together, beside other pairs of nodes."""
 
     other: str
@@ -92,7 +92,7 @@ class NodeView(View):
     #: For admins, where it is known to be slow.
     slow: SlowView | None = None
     #: Likewise, each with the other node.
-    slow_links: list[SlowLinkView] = []
+    slow_pairs: list[SlowPairView] = []
 
 
 class NodeList(View):

@@ -16,7 +16,7 @@ from gpucommons.scheduler.models import (
     NodeView,
     PoolView,
     Report,
-    SlowLinkView,
+    SlowPairView,
     SlowView,
     UnhealthyView,
 )
@@ -85,7 +85,7 @@ class Box:
     leaves_ms: int | None = None
     #: By step times of what ran there.
     slow: SlowView | None = None
-    slow_links: tuple[SlowLinkView, ...] = ()
+    slow_pairs: tuple[SlowPairView, ...] = ()
     #: Of its GPUs that take nothing new.
     unhealthy: tuple[Unhealthy, ...] = ()
 
@@ -235,7 +235,7 @@ def _box(node: NodeView) -> Box:
         state_text=node.state_text,
         leaves_ms=node.leaves_ms,
         slow=node.slow,
-        slow_links=tuple(node.slow_links),
+        slow_pairs=tuple(node.slow_pairs),
         unhealthy=tuple(
             _unhealthy(device, device.unhealthy) for device in node.devices if device.unhealthy
         ),

@@ -172,8 +172,8 @@ def node_view(node: Node, principal: Principal, cluster: Cluster) -> models.Node
             models.LinkView(first=one.first, second=one.second, kind=one.kind) for one in node.links
         ],
         slow=_slow_view(node.slow) if principal.admin else None,
-        slow_links=[
-            models.SlowLinkView(
+        slow_pairs=[
+            models.SlowPairView(
                 other=one.other,
                 percent=one.percent,
                 runs=one.runs,
@@ -181,7 +181,7 @@ def node_view(node: Node, principal: Principal, cluster: Cluster) -> models.Node
                 since_ms=one.since_ms,
                 until_ms=one.until_ms,
             )
-            for one in (node.slow_links if principal.admin else ())
+            for one in (node.slow_pairs if principal.admin else ())
         ],
     )
 

@@ -11,7 +11,7 @@ from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.devices.topology import FROM_NEAR_TO_FAR
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.resources import Node, SlowLink, SlowNode
+from gpucommons.scheduler.core.model.resources import Node, SlowNode, SlowPair
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -97,11 +97,11 @@ def slow_places(
 ) -> list[models.SlowPlaceView]:
     """What is known to be slow of the nodes that these are on."""
     here = sorted({one.node_id for one in placements} & nodes.keys())
-    found: list[tuple[list[str], SlowNode | SlowLink]] = []
+    found: list[tuple[list[str], SlowNode | SlowPair]] = []
     for node_id in here:
         slow = nodes[node_id].slow
         found += [] if slow is None else [([node_id], slow)]
-        links = [one for one in nodes[node_id].slow_links if node_id < one.other]
+        links = [one for one in nodes[node_id].slow_pairs if node_id < one.other]
         found += [([node_id, one.other], one) for one in links if one.other in here]
     return [
         models.SlowPlaceView(

@@ -11,7 +11,7 @@ from properties import truths
 from properties.histories import History, days, rough
 
 from gpucommons.scheduler.core.model.intents import NoteSlowNodes
-from gpucommons.scheduler.core.model.resources import SlowLink, SlowNode
+from gpucommons.scheduler.core.model.resources import SlowNode, SlowPair
 from gpucommons.scheduler.core.model.types import Millis, NodeId
 
 some = settings(
@@ -28,10 +28,10 @@ slow_pairs = st.dictionaries(
 
 
 def noted(nodes: dict[int, int], pairs: dict[tuple[int, int], int]) -> NoteSlowNodes:
-    links: dict[NodeId, tuple[SlowLink, ...]] = {}
+    links: dict[NodeId, tuple[SlowPair, ...]] = {}
     for pair, until_ms in pairs.items():
         for here, other in (pair, pair[::-1]):
-            link = SlowLink(
+            link = SlowPair(
                 other=NodeId(f"n{other}"), percent=40, runs=9, since_ms=Millis(0), until_ms=Millis(until_ms)
             )  # fmt: skip
             links[NodeId(f"n{here}")] = (*links.get(NodeId(f"n{here}"), ()), link)
@@ -39,7 +39,7 @@ def noted(nodes: dict[int, int], pairs: dict[tuple[int, int], int]) -> NoteSlowN
         NodeId(f"n{one}"): SlowNode(percent=30, runs=9, since_ms=Millis(0), until_ms=Millis(until_ms))
         for one, until_ms in nodes.items()
     }  # fmt: skip
-    return NoteSlowNodes(slow=slow, links=links)
+    return NoteSlowNodes(slow=slow, slow_pairs=links)
 
 
 @given(days(rough), slow_nodes, slow_pairs)

@@ -29,8 +29,8 @@ from gpucommons.scheduler.forecast.slow_nodes import (
     COUNTED_MS,
     LEAST_RUNS,
     StepTime,
-    slow_links,
     slow_nodes,
+    slow_pairs,
     step_times,
 )
 
@@ -217,16 +217,16 @@ def pair(one: NodeId, other: NodeId, *steps_s: float, job: str = "a") -> list[St
 
 def test_two_nodes_that_are_slow_together_are_told_at_both() -> None:
     times = [*pair(N1, N2, *[1.4] * 5), *pair(N1, N3, *[1.0] * 3), *pair(N2, N3, *[1.0] * 3)]
-    links = slow_links(times, NODES, NOW, avoided_ms=3_600_000)
+    links = slow_pairs(times, NODES, NOW, avoided_ms=3_600_000)
     (at_one,), (at_other,) = links[N1], links[N2]
     assert (at_one.other, at_other.other, set(links)) == (N2, N1, {N1, N2})
     assert (at_one.percent, at_one.runs, at_one.until_ms) == (40, 5, NOW - 1 + 3_600_000)
     assert slow_nodes(times, NODES, NOW) == {}
-    assert slow_links(times, NODES, Millis(NOW + 3_600_000), avoided_ms=3_600_000) == {}
+    assert slow_pairs(times, NODES, Millis(NOW + 3_600_000), avoided_ms=3_600_000) == {}
 
 
 def test_runs_on_one_node_say_nothing_of_a_pair() -> None:
-    assert slow_links([*runs(N1, *[1.0] * 9), *pair(N1, N2, *[3.0] * 9)], NODES, NOW) == {}
+    assert slow_pairs([*runs(N1, *[1.0] * 9), *pair(N1, N2, *[3.0] * 9)], NODES, NOW) == {}
 
 
 def test_a_job_on_two_nodes_tells_of_them_together_if_it_is_spread_alike() -> None:

@@ -40,7 +40,7 @@ STORED = (
 #: In its parts, and as a table of counts.
 IN_ANOTHER_FORM = (Cluster, LearnedDemand)
 #: By the newest number of the tables: the fields that documents have there.
-FIELDS_OF = ("0019", "7b9b47ba4dbd233a")
+FIELDS_OF = ("0019", "1f5077c996d717ee")
 
 
 def stored_types() -> Iterator[type]:

@@ -71,8 +71,8 @@ def _is_in_use(cycle: CycleState, node_id: NodeId) -> bool:
 def _put_node(cycle: CycleState, node: Node, known: Node | None) -> bool:
     node = unhealthy_devices.settled(node, known, cycle.now_ms)
     node = _with_state(spot_notice.settled(node, known, cycle.now_ms), known)
-    if known is not None and (known.slow is not None or known.slow_links):
-        node = replace(node, slow=known.slow, slow_links=known.slow_links)
+    if known is not None and (known.slow is not None or known.slow_pairs):
+        node = replace(node, slow=known.slow, slow_pairs=known.slow_pairs)
     if node == known:
         return False
     cycle.nodes[node.node_id] = node

@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.intents import NoteSlowNodes
-from gpucommons.scheduler.core.model.resources import Node, SlowLink, SlowNode
+from gpucommons.scheduler.core.model.resources import Node, SlowNode, SlowPair
 from gpucommons.scheduler.core.model.types import Millis, NodeId
 
 
 def note_slow_nodes(cycle: CycleState, action: NoteSlowNodes, by: str) -> None:
     """Which are slow now; all others are not."""
     for node_id, node in sorted(cycle.nodes.items()):
-        _put(cycle, node, action.slow.get(node_id), action.links.get(node_id, ()), by)
+        _put(cycle, node, action.slow.get(node_id), action.slow_pairs.get(node_id, ()), by)
 
 
 def expire(cycle: CycleState) -> None:
@@ -26,8 +26,8 @@ def expire(cycle: CycleState) -> None:
         slow = node.slow
         if slow is not None and slow.until_ms <= cycle.now_ms:
             slow = None
-        links = tuple(one for one in node.slow_links if one.until_ms > cycle.now_ms)
-        _put(cycle, node, slow, links, "scheduler")
+        pairs = tuple(one for one in node.slow_pairs if one.until_ms > cycle.now_ms)
+        _put(cycle, node, slow, pairs, "scheduler")
 
 
 def next_times(cycle: CycleState) -> Iterator[Millis]:
@@ -38,27 +38,27 @@ def next_times(cycle: CycleState) -> Iterator[Millis]:
 
 def _until(node: Node) -> list[Millis]:
     slow = () if node.slow is None else (node.slow,)
-    return [one.until_ms for one in (*slow, *node.slow_links)]
+    return [one.until_ms for one in (*slow, *node.slow_pairs)]
 
 
 def _put(
-    cycle: CycleState, node: Node, slow: SlowNode | None, links: tuple[SlowLink, ...], by: str
+    cycle: CycleState, node: Node, slow: SlowNode | None, pairs: tuple[SlowPair, ...], by: str
 ) -> None:
-    if (slow, links) == (node.slow, node.slow_links):
+    if (slow, pairs) == (node.slow, node.slow_pairs):
         return
-    cycle.nodes[node.node_id] = replace(node, slow=slow, slow_links=links)
+    cycle.nodes[node.node_id] = replace(node, slow=slow, slow_pairs=pairs)
     if (slow is None) != (node.slow is None):
         cycle.tell("node-slow", _text(node, slow), by=by, data={"node": node.node_id})
-    before, now = _others(node.slow_links), _others(links)
+    before, now = _others(node.slow_pairs), _others(pairs)
     for other in sorted(before ^ now):
         # Both nodes of a pair have it: one of them tells.
         if node.node_id < other:
             data = {"node": node.node_id, "other": other}
-            cycle.tell("link-slow", _of_link(node, other, links), by=by, data=data)
+            cycle.tell("pair-slow", _of_pair(node, other, pairs), by=by, data=data)
 
 
-def _others(links: Iterable[SlowLink]) -> set[NodeId]:
-    return {one.other for one in links}
+def _others(pairs: Iterable[SlowPair]) -> set[NodeId]:
+    return {one.other for one in pairs}
 
 
 def _text(node: Node, slow: SlowNode | None) -> str:
@@ -70,17 +70,17 @@ def _text(node: Node, slow: SlowNode | None) -> str:
     )
 
 
-def _of_link(node: Node, other: NodeId, links: Iterable[SlowLink]) -> str:
-    link = next((one for one in links if one.other == other), None)
-    pair = f"{node.node_id} and {other}"
-    if link is None:
-        return f"{pair} are avoided together no more: they are not known to be slow."
+def _of_pair(node: Node, other: NodeId, pairs: Iterable[SlowPair]) -> str:
+    found = next((one for one in pairs if one.other == other), None)
+    names = f"{node.node_id} and {other}"
+    if found is None:
+        return f"{names} are avoided together no more: they are not known to be slow."
     return (
-        f"Steps take {link.percent} % longer on {pair} together than the same steps on other pairs of nodes"
-        f" ({_runs(link)}): a job on several nodes takes others where it can."
+        f"Steps take {found.percent} % longer on {names} together than the same steps on other pairs of nodes"
+        f" ({_runs(found)}): a job on several nodes takes others where it can."
     )
 
 
-def _runs(slow: SlowNode | SlowLink) -> str:
+def _runs(slow: SlowNode | SlowPair) -> str:
     jobs = "1 job" if slow.jobs == 1 else f"{slow.jobs} jobs"
     return f"{slow.runs} runs of {jobs}"

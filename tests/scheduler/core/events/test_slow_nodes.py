@@ -8,7 +8,7 @@ import pytest
 from builders import World, a_job, a_node, a_team
 
 from gpucommons.scheduler.core.model.intents import NoteSlowNodes
-from gpucommons.scheduler.core.model.resources import SlowLink, SlowNode
+from gpucommons.scheduler.core.model.resources import SlowNode, SlowPair
 from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import Millis, NodeId
 
@@ -68,8 +68,8 @@ def test_it_is_tried_again_at_its_time_and_the_next_cycle_is_due_then(world: Wor
     assert node_of(world, world.run(a_job("a", 1000))) == "n1"
 
 
-def link(other: str, until_ms: int) -> SlowLink:
-    return SlowLink(
+def link(other: str, until_ms: int) -> SlowPair:
+    return SlowPair(
         other=NodeId(other), percent=40, runs=12, since_ms=Millis(1), until_ms=Millis(until_ms)
     )
 
@@ -80,7 +80,7 @@ def three(*, for_ms: int = 10**12) -> World:
     world = World(*nodes, teams=[a_team(guaranteed_milli_gpu=0)])
     until_ms = world.now + for_ms
     links = {N1: (link("n2", until_ms),), NodeId("n2"): (link("n1", until_ms),)}
-    world.ask(NoteSlowNodes(slow={}, links=links))
+    world.ask(NoteSlowNodes(slow={}, slow_pairs=links))
     return world
 
 
@@ -101,7 +101,7 @@ def test_a_slow_pair_is_taken_where_there_is_no_other_and_when_its_time_is_over(
     assert nodes_of(world, world.run(a_job("a", 2000, workers=3))) == {"n1", "n2", "n3"}
     later = three(for_ms=3_600_000)
     later.wait(3_600_000)
-    assert later.cluster.nodes[N1].slow_links == ()
+    assert later.cluster.nodes[N1].slow_pairs == ()
     assert nodes_of(later, later.run(a_job("a", 2000, workers=2))) == {"n1", "n2"}
 
 
@@ -120,7 +120,7 @@ def test_more_workers_of_an_elastic_job_go_where_it_is_not_slow_together() -> No
 def test_both_nodes_of_a_pair_are_told_once() -> None:
     world = three(for_ms=3_600_000)
     world.wait(3_600_000)
-    told = [event.text for event in world.events if event.kind == "link-slow"]
+    told = [event.text for event in world.events if event.kind == "pair-slow"]
     assert told == [
         "Steps take 40 % longer on n1 and n2 together than the same steps on other pairs of nodes (12 runs of 1 job):"
         " a job on several nodes takes others where it can.",

@@ -14,14 +14,14 @@ from gpucommons.scheduler.core.model.types import NodeId
 def ways_around(nodes: Collection[Node]) -> Iterator[frozenset[NodeId]]:
     """Sets of nodes without which no slow pair is left; none where there is no slow pair.
 
-    Those with most slow links go first; of equals the last by name, then the first, so that either end of
+    Those in most slow pairs go first; of equals the last by name, then the first, so that either end of
     a single pair is tried.
     """
     here = {one.node_id for one in nodes}
     pairs = {
         frozenset((node.node_id, link.other))
         for node in nodes
-        for link in node.slow_links
+        for link in node.slow_pairs
         if link.other in here
     }
     if not pairs:
