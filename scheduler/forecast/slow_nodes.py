@@ -14,9 +14,8 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.model.resources import Node, SlowNode, SlowPair
@@ -111,16 +110,6 @@ def _signature(spec: Spec, attempt: Attempt, also: tuple[str, ...]) -> str:
     return hashlib.sha256(repr(of).encode()).hexdigest()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Slow:
-    """What jobs say of a place."""
-
-    percent: int
-    runs: int
-    jobs: int
-    until_ms: Millis
-
-
 def slow_nodes(
     times: Iterable[StepTime],
     nodes: Mapping[NodeId, Node],
@@ -135,7 +124,7 @@ def slow_nodes(
         if node_id in nodes:
             before = nodes[node_id].slow
             since_ms = now_ms if before is None else before.since_ms
-            slow[node_id] = SlowNode(**_fields(told), since_ms=since_ms)
+            slow[node_id] = replace(told, since_ms=since_ms)
     return dict(sorted(slow.items()))
 
 
@@ -147,23 +136,22 @@ def slow_pairs(
 ) -> dict[NodeId, tuple[SlowPair, ...]]:
     """Pairs of nodes on which steps take longer than the same steps on other pairs, at both of their nodes."""
     found = _slow_places((one for one in times if len(one.place) > 1), now_ms, avoided_ms)
-    links: defaultdict[NodeId, list[SlowPair]] = defaultdict(list)
+    pairs: defaultdict[NodeId, list[SlowPair]] = defaultdict(list)
     for place, told in sorted(found.items(), key=lambda one: sorted(one[0])):
         if not place <= nodes.keys():
             continue
         first, second = sorted(place)
-        known = [one.since_ms for one in nodes[first].slow_pairs if one.other == second]
-        for here, other in ((first, second), (second, first)):
-            link = SlowPair(other=other, **_fields(told), since_ms=min([now_ms, *known]))
-            links[here].append(link)
-    return {node_id: tuple(told) for node_id, told in sorted(links.items())}
+        known = [one.slow.since_ms for one in nodes[first].slow_pairs if one.other == second]
+        slow = replace(told, since_ms=min([now_ms, *known]))
+        pairs[first].append(SlowPair(other=second, slow=slow))
+        pairs[second].append(SlowPair(other=first, slow=slow))
+    return {node_id: tuple(told) for node_id, told in sorted(pairs.items())}
 
 
-def _fields(told: _Slow) -> dict[str, Any]:
-    return {name: getattr(told, name) for name in ("percent", "runs", "jobs", "until_ms")}
-
-
-def _slow_places(times: Iterable[StepTime], now_ms: Millis, avoided_ms: int) -> dict[Place, _Slow]:
+def _slow_places(
+    times: Iterable[StepTime], now_ms: Millis, avoided_ms: int
+) -> dict[Place, SlowNode]:
+    """What jobs say of each place, as if that were first known now."""
     alike: defaultdict[str, list[StepTime]] = defaultdict(list)
     for one in times:
         if now_ms - COUNTED_MS < one.at_ms <= now_ms and one.step_s > 0:
@@ -195,7 +183,7 @@ def _percent(ratio: float) -> int:
 
 def _judged(
     told: Sequence[tuple[float, Sequence[StepTime]]], now_ms: Millis, avoided_ms: int
-) -> _Slow | None:
+) -> SlowNode | None:
     percent = _percent(median(ratio for ratio, _ in told))
     if percent < SLOW_PERCENT:
         return None
@@ -205,4 +193,4 @@ def _judged(
     if until_ms <= now_ms:
         return None
     runs = sum(len(here) for _, here in told)
-    return _Slow(percent=percent, runs=runs, jobs=len(told), until_ms=until_ms)
+    return SlowNode(percent=percent, runs=runs, jobs=len(told), since_ms=now_ms, until_ms=until_ms)

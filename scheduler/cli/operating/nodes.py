@@ -126,14 +126,15 @@ def _state(node: models.NodeView) -> str:
     if node.state_text:
         words = f"{words} ({node.state_text})"
     if node.slow is not None:
-        since, until = clock(node.slow.since_ms), clock(node.slow.until_ms)
-        words = (
-            f"{words}, steps {node.slow.percent} % longer (since {since}, avoided until {until})"
-        )
-    for link in node.slow_pairs:
-        since, until = clock(link.since_ms), clock(link.until_ms)
-        words += f", with {link.other} steps {link.percent} % longer (since {since}, avoided until {until})"
+        words = f"{words}, {_slow(node.slow)}"
+    for pair in node.slow_pairs:
+        words = f"{words}, with {pair.other} {_slow(pair.slow)}"
     return words if node.leaves_ms is None else f"{words}, taken back at {clock(node.leaves_ms)}"
+
+
+def _slow(slow: models.SlowView) -> str:
+    since, until = clock(slow.since_ms), clock(slow.until_ms)
+    return f"steps {slow.percent} % longer (since {since}, avoided until {until})"
 
 
 def _device(device: models.DeviceView) -> tuple[object, str, str]:

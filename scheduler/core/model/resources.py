@@ -43,7 +43,7 @@ class UnhealthyDevice:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SlowNode:
-    """A node on which the same steps took longer than on others: of equal nodes another is taken."""
+    """The same steps took longer on a node than on others: of equal nodes another is taken."""
 
     #: So much longer: the median over jobs, each of which says it by the median of its runs there.
     percent: int
@@ -60,11 +60,7 @@ class SlowPair:
     """Jobs on a node and another one took longer steps than the same jobs on other pairs of nodes."""
 
     other: NodeId
-    percent: int
-    runs: int
-    since_ms: Millis
-    until_ms: Millis
-    jobs: int = 1
+    slow: SlowNode
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -46,7 +46,7 @@ class DeviceView(View):
 
 
 class SlowView(View):
-    """The same steps took longer on a node than on others, as those who ran them told."""
+    """The same steps took longer there than elsewhere, as those who ran them told."""
 
     #: So much longer, by the median over jobs.
     percent: int
@@ -57,10 +57,11 @@ class SlowView(View):
     until_ms: int
 
 
-class SlowPairView(SlowView):
+class SlowPairView(View):
     """The same for jobs on this node and another one together, beside other pairs of nodes."""
 
     other: str
+    slow: SlowView
 
 
 class LinkView(View):

@@ -171,24 +171,15 @@ def node_view(node: Node, principal: Principal, cluster: Cluster) -> models.Node
         links=[
             models.LinkView(first=one.first, second=one.second, kind=one.kind) for one in node.links
         ],
-        slow=_slow_view(node.slow) if principal.admin else None,
+        slow=_slow_view(node.slow) if principal.admin and node.slow is not None else None,
         slow_pairs=[
-            models.SlowPairView(
-                other=one.other,
-                percent=one.percent,
-                runs=one.runs,
-                jobs=one.jobs,
-                since_ms=one.since_ms,
-                until_ms=one.until_ms,
-            )
+            models.SlowPairView(other=one.other, slow=_slow_view(one.slow))
             for one in (node.slow_pairs if principal.admin else ())
         ],
     )
 
 
-def _slow_view(slow: SlowNode | None) -> models.SlowView | None:
-    if slow is None:
-        return None
+def _slow_view(slow: SlowNode) -> models.SlowView:
     return models.SlowView(
         percent=slow.percent,
         runs=slow.runs,

@@ -11,7 +11,7 @@ from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.devices.topology import FROM_NEAR_TO_FAR
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.resources import Node, SlowNode, SlowPair
+from gpucommons.scheduler.core.model.resources import Node, SlowNode
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -97,12 +97,12 @@ def slow_places(
 ) -> list[models.SlowPlaceView]:
     """What is known to be slow of the nodes that these are on."""
     here = sorted({one.node_id for one in placements} & nodes.keys())
-    found: list[tuple[list[str], SlowNode | SlowPair]] = []
+    found: list[tuple[list[str], SlowNode]] = []
     for node_id in here:
         slow = nodes[node_id].slow
         found += [] if slow is None else [([node_id], slow)]
-        links = [one for one in nodes[node_id].slow_pairs if node_id < one.other]
-        found += [([node_id, one.other], one) for one in links if one.other in here]
+        pairs = [one for one in nodes[node_id].slow_pairs if node_id < one.other]
+        found += [([node_id, one.other], one.slow) for one in pairs if one.other in here]
     return [
         models.SlowPlaceView(
             nodes=names, percent=one.percent, since_ms=one.since_ms, until_ms=one.until_ms

@@ -27,19 +27,18 @@ slow_pairs = st.dictionaries(
 )
 
 
+def slow_until(until_ms: int) -> SlowNode:
+    return SlowNode(percent=30, runs=9, since_ms=Millis(0), until_ms=Millis(until_ms))
+
+
 def noted(nodes: dict[int, int], pairs: dict[tuple[int, int], int]) -> NoteSlowNodes:
-    links: dict[NodeId, tuple[SlowPair, ...]] = {}
+    there: dict[NodeId, tuple[SlowPair, ...]] = {}
     for pair, until_ms in pairs.items():
         for here, other in (pair, pair[::-1]):
-            link = SlowPair(
-                other=NodeId(f"n{other}"), percent=40, runs=9, since_ms=Millis(0), until_ms=Millis(until_ms)
-            )  # fmt: skip
-            links[NodeId(f"n{here}")] = (*links.get(NodeId(f"n{here}"), ()), link)
-    slow = {
-        NodeId(f"n{one}"): SlowNode(percent=30, runs=9, since_ms=Millis(0), until_ms=Millis(until_ms))
-        for one, until_ms in nodes.items()
-    }  # fmt: skip
-    return NoteSlowNodes(slow=slow, slow_pairs=links)
+            one = SlowPair(other=NodeId(f"n{other}"), slow=slow_until(until_ms))
+            there[NodeId(f"n{here}")] = (*there.get(NodeId(f"n{here}"), ()), one)
+    slow = {NodeId(f"n{one}"): slow_until(until_ms) for one, until_ms in nodes.items()}
+    return NoteSlowNodes(slow=slow, slow_pairs=there)
 
 
 @given(days(rough), slow_nodes, slow_pairs)

@@ -21,7 +21,7 @@ from gpucommons.scheduler.cli.operating.teams import _only_pool
 from gpucommons.scheduler.cli.present import clock
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.core.model.intents import NoteSlowNodes
-from gpucommons.scheduler.core.model.resources import SlowNode, UnhealthyDevice
+from gpucommons.scheduler.core.model.resources import SlowNode, SlowPair, UnhealthyDevice
 from gpucommons.scheduler.core.model.types import Millis, NodeId
 from gpucommons.scheduler.service import idle, leases
 from gpucommons.scheduler.service import parking as service_parking
@@ -241,6 +241,22 @@ def test_a_slow_node_is_named_with_since_when_and_until_when(cli: Cli, world: Wa
     shown = [line for line in cli("nodes", by="root").out.splitlines() if line.startswith("n1")]
     since, until = clock(slow.since_ms), clock(slow.until_ms)
     assert f"ready, steps 30 % longer (since {since}, avoided until {until})" in shown[0]
+    assert "longer" not in cli("nodes", by="ann").out
+
+
+def test_a_slow_pair_is_named_at_both_of_its_nodes(cli: Cli, world: WatchedWorld) -> None:
+    slow = SlowNode(
+        percent=40, runs=7, since_ms=world.now_ms, until_ms=Millis(world.now_ms + 60_000)
+    )
+    one, other, *_ = sorted(world.cluster.nodes)
+    pairs = {one: (SlowPair(other=other, slow=slow),), other: (SlowPair(other=one, slow=slow),)}
+    world.service.ask(world.admin, NoteSlowNodes(slow={}, slow_pairs=pairs))
+
+    shown = cli("nodes", by="root").out
+    since, until = clock(slow.since_ms), clock(slow.until_ms)
+    words = f"steps 40 % longer (since {since}, avoided until {until})"
+    assert f"ready, with {other} {words}" in shown
+    assert f"ready, with {one} {words}" in shown
     assert "longer" not in cli("nodes", by="ann").out
 
 

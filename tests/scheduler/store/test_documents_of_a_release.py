@@ -40,7 +40,7 @@ STORED = (
 #: In its parts, and as a table of counts.
 IN_ANOTHER_FORM = (Cluster, LearnedDemand)
 #: By the newest number of the tables: the fields that documents have there.
-FIELDS_OF = ("0019", "1f5077c996d717ee")
+FIELDS_OF = ("0019", "86efb0cbb49024ca")
 
 
 def stored_types() -> Iterator[type]:

@@ -26,7 +26,7 @@ def expire(cycle: CycleState) -> None:
         slow = node.slow
         if slow is not None and slow.until_ms <= cycle.now_ms:
             slow = None
-        pairs = tuple(one for one in node.slow_pairs if one.until_ms > cycle.now_ms)
+        pairs = tuple(one for one in node.slow_pairs if one.slow.until_ms > cycle.now_ms)
         _put(cycle, node, slow, pairs, "scheduler")
 
 
@@ -38,7 +38,7 @@ def next_times(cycle: CycleState) -> Iterator[Millis]:
 
 def _until(node: Node) -> list[Millis]:
     slow = () if node.slow is None else (node.slow,)
-    return [one.until_ms for one in (*slow, *node.slow_pairs)]
+    return [one.until_ms for one in (*slow, *(pair.slow for pair in node.slow_pairs))]
 
 
 def _put(
@@ -76,11 +76,11 @@ def _of_pair(node: Node, other: NodeId, pairs: Iterable[SlowPair]) -> str:
     if found is None:
         return f"{names} are avoided together no more: they are not known to be slow."
     return (
-        f"Steps take {found.percent} % longer on {names} together than the same steps on other pairs of nodes"
-        f" ({_runs(found)}): a job on several nodes takes others where it can."
+        f"Steps take {found.slow.percent} % longer on {names} together than the same steps on other pairs of nodes"
+        f" ({_runs(found.slow)}): a job on several nodes takes others where it can."
     )
 
 
-def _runs(slow: SlowNode | SlowPair) -> str:
+def _runs(slow: SlowNode) -> str:
     jobs = "1 job" if slow.jobs == 1 else f"{slow.jobs} jobs"
     return f"{slow.runs} runs of {jobs}"

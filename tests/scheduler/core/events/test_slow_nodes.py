@@ -69,9 +69,8 @@ def test_it_is_tried_again_at_its_time_and_the_next_cycle_is_due_then(world: Wor
 
 
 def link(other: str, until_ms: int) -> SlowPair:
-    return SlowPair(
-        other=NodeId(other), percent=40, runs=12, since_ms=Millis(1), until_ms=Millis(until_ms)
-    )
+    slow = SlowNode(percent=40, runs=12, since_ms=Millis(1), until_ms=Millis(until_ms))
+    return SlowPair(other=NodeId(other), slow=slow)
 
 
 def three(*, for_ms: int = 10**12) -> World:
