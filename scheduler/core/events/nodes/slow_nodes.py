@@ -48,36 +48,52 @@ def _put(
         return
     cycle.nodes[node.node_id] = replace(node, slow=slow, slow_pairs=pairs)
     if (slow is None) != (node.slow is None):
-        cycle.tell("node-slow", _text(node, slow), by=by, data={"node": node.node_id})
-    before, now = _others(node.slow_pairs), _others(pairs)
-    for other in sorted(before ^ now):
+        text = _over(node, cycle.now_ms) if slow is None else _of_node(node, slow)
+        cycle.tell("node-slow", text, by=by, data={"node": node.node_id})
+    before, now = _by_other(node.slow_pairs), _by_other(pairs)
+    for other in sorted(before.keys() ^ now.keys()):
         # Both nodes of a pair have it: one of them tells.
         if node.node_id < other:
+            names = f"{node.node_id} and {other}"
+            text = (
+                _of_pair(names, now[other])
+                if other in now
+                else _pair_over(names, before[other], cycle.now_ms)
+            )
             data = {"node": node.node_id, "other": other}
-            cycle.tell("pair-slow", _of_pair(node, other, pairs), by=by, data=data)
+            cycle.tell("pair-slow", text, by=by, data=data)
 
 
-def _others(pairs: Iterable[SlowPair]) -> set[NodeId]:
-    return {one.other for one in pairs}
+def _by_other(pairs: Iterable[SlowPair]) -> dict[NodeId, SlowNode]:
+    return {one.other: one.slow for one in pairs}
 
 
-def _text(node: Node, slow: SlowNode | None) -> str:
-    if slow is None:
-        return f"{node.node_id} is avoided no more: it is not known to be slow."
+def _over(node: Node, now_ms: Millis) -> str:
+    """At its time nothing shows that it has become faster."""
+    if node.slow is not None and node.slow.until_ms <= now_ms:
+        return f"{node.node_id} is avoided no more: its time is over, and it is tried again."
+    return f"{node.node_id} is avoided no more: it is not known to be slow."
+
+
+def _pair_over(names: str, before: SlowNode, now_ms: Millis) -> str:
+    if before.until_ms <= now_ms:
+        return (
+            f"{names} are avoided together no more: their time is over, and they are tried again."
+        )
+    return f"{names} are avoided together no more: they are not known to be slow."
+
+
+def _of_node(node: Node, slow: SlowNode) -> str:
     return (
         f"Steps take {slow.percent} % longer on {node.node_id} than the same steps elsewhere"
         f" ({_runs(slow)}): of equal nodes another is taken."
     )
 
 
-def _of_pair(node: Node, other: NodeId, pairs: Iterable[SlowPair]) -> str:
-    found = next((one for one in pairs if one.other == other), None)
-    names = f"{node.node_id} and {other}"
-    if found is None:
-        return f"{names} are avoided together no more: they are not known to be slow."
+def _of_pair(names: str, slow: SlowNode) -> str:
     return (
-        f"Steps take {found.slow.percent} % longer on {names} together than the same steps on other pairs of nodes"
-        f" ({_runs(found.slow)}): a job on several nodes takes others where it can."
+        f"Steps take {slow.percent} % longer on {names} together than the same steps on other pairs of nodes"
+        f" ({_runs(slow)}): a job on several nodes takes others where it can."
     )
 
 

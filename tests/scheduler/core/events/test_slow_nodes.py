@@ -65,6 +65,8 @@ def test_it_is_tried_again_at_its_time_and_the_next_cycle_is_due_then(world: Wor
     assert (world.outcome.wake_ms, world.cluster.nodes[N1].slow is None) == (until_ms, False)
     world.wait(1)
     assert world.cluster.nodes[N1].slow is None
+    (*_, told) = [event.text for event in world.events if event.kind == "node-slow"]
+    assert told == "n1 is avoided no more: its time is over, and it is tried again."
     assert node_of(world, world.run(a_job("a", 1000))) == "n1"
 
 
@@ -116,12 +118,19 @@ def test_more_workers_of_an_elastic_job_go_where_it_is_not_slow_together() -> No
     assert nodes_of(world, job) == {"n2", "n3"}
 
 
-def test_both_nodes_of_a_pair_are_told_once() -> None:
+def test_a_pair_is_told_once_and_at_its_time_it_is_tried_again() -> None:
     world = three(for_ms=3_600_000)
     world.wait(3_600_000)
     told = [event.text for event in world.events if event.kind == "pair-slow"]
     assert told == [
         "Steps take 40 % longer on n1 and n2 together than the same steps on other pairs of nodes (12 runs of 1 job):"
         " a job on several nodes takes others where it can.",
-        "n1 and n2 are avoided together no more: they are not known to be slow.",
+        "n1 and n2 are avoided together no more: their time is over, and they are tried again.",
     ]
+
+
+def test_a_pair_that_is_no_longer_noted_is_not_known_to_be_slow() -> None:
+    world = three()
+    world.ask(NoteSlowNodes(slow={}))
+    (*_, told) = [event.text for event in world.events if event.kind == "pair-slow"]
+    assert told == "n1 and n2 are avoided together no more: they are not known to be slow."
