@@ -39,7 +39,7 @@ class SlowNodes:
         if now_ms < self._due_ms or nothing_to_say:
             return
         self._due_ms = now_ms + _EVERY_MS
-        where = WorkloadFilter(live=False, ended_after_ms=now_ms - COUNTED_MS)
+        where = WorkloadFilter(live=False, ended_after_ms=now_ms - COUNTED_MS - self._avoided_ms)
         jobs = islice(stored_jobs(self._service.store, where), _MOST_JOBS)
         times = [time for job in jobs for time in step_times(job, nodes)]
         found = NoteSlowNodes(

@@ -22,7 +22,7 @@ from gpucommons.scheduler.core.model.resources import Node, SlowNode, SlowPair
 from gpucommons.scheduler.core.model.types import Attempt, Millis, NodeId, Spec, Workload
 
 _DAY_MS = 86_400_000
-#: Older runs are of another time.
+#: Runs so much older than the last one at a place are of another time.
 COUNTED_MS = 14 * _DAY_MS
 #: Unless set otherwise a place is avoided for so long after the last run there of a job that is slow there:
 #: then it is tried again.
@@ -153,14 +153,18 @@ def _slow_places(
 ) -> dict[Place, SlowNode]:
     """What jobs say of each place, as if that were first known now."""
     alike: defaultdict[str, list[StepTime]] = defaultdict(list)
+    last_ms: dict[Place, Millis] = {}
     for one in times:
-        if now_ms - COUNTED_MS < one.at_ms <= now_ms and one.step_s > 0:
+        if one.at_ms <= now_ms and one.step_s > 0:
             alike[one.signature].append(one)
+            last_ms[one.place] = max(one.at_ms, last_ms.get(one.place, one.at_ms))
     longer: defaultdict[Place, list[tuple[float, list[StepTime]]]] = defaultdict(list)
     for runs in alike.values():
         for place in {one.place for one in runs}:
-            here = [one for one in runs if one.place == place]
-            ratio = _ratio(here, [one for one in runs if one.place != place])
+            # Back from the last run there: what is avoided gets no new ones, and was said to be for so long.
+            counted = [one for one in runs if one.at_ms > last_ms[place] - COUNTED_MS]
+            here = [one for one in counted if one.place == place]
+            ratio = _ratio(here, [one for one in counted if one.place != place])
             if ratio is not None:
                 longer[place].append((ratio, here))
     found = {place: _judged(told, now_ms, avoided_ms) for place, told in longer.items()}

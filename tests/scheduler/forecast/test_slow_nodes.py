@@ -112,6 +112,35 @@ def test_old_runs_are_of_another_time_and_what_was_slow_is_tried_again() -> None
     assert found([*runs(N1, *[2.0] * 9, at_ms=NOW - AVOIDED_MS + 1), *others]) == {N1: 100}
 
 
+DAY_MS = 86_400_000
+
+
+def test_what_is_avoided_stays_so_until_it_was_said_though_nothing_new_runs_there() -> None:
+    days_ago = (13, 12, 11, 10, 0)
+    times = [
+        one
+        for days in days_ago
+        for node, step_s in ((N1, 1.4), (N2, 1.0))
+        for one in runs(node, step_s, at_ms=NOW - days * DAY_MS)
+    ]
+    until_ms = NOW + AVOIDED_MS
+    for now_ms in (NOW, NOW + 2 * DAY_MS, until_ms - 1):
+        assert slow_nodes(times, NODES, Millis(now_ms))[N1].until_ms == until_ms
+    assert slow_nodes(times, NODES, Millis(until_ms)) == {}
+
+
+def test_a_place_is_avoided_for_longer_than_runs_count_where_that_is_set() -> None:
+    times = [*runs(N1, *[1.4] * 5), *runs(N2, *[1.0] * 5)]
+    later = Millis(NOW + 29 * DAY_MS)
+    assert set(slow_nodes(times, NODES, later, avoided_ms=30 * DAY_MS)) == {N1}
+
+
+def test_runs_long_before_the_last_one_there_do_not_count() -> None:
+    before = [*runs(N1, *[1.4] * 5, at_ms=NOW - COUNTED_MS - 1), *runs(N2, *[1.0] * 9)]
+    assert set(slow_nodes(before, NODES, NOW, avoided_ms=2 * COUNTED_MS)) == {N1}
+    assert slow_nodes([*before, *runs(N1, 1.4)], NODES, NOW, avoided_ms=2 * COUNTED_MS) == {}
+
+
 def test_it_is_slow_since_that_was_first_known() -> None:
     before = SlowNode(percent=40, runs=5, since_ms=Millis(7), until_ms=Millis(8))
     nodes = {**NODES, N1: replace(NODES[N1], slow=before)}

@@ -77,6 +77,17 @@ def test_a_node_is_slow_from_the_first_look_after_enough_runs_until_a_week_later
     assert slow(world) == {}
 
 
+def test_a_node_stays_avoided_for_as_long_as_is_set_though_that_is_more_than_runs_count(
+    world: ServiceWorld,
+) -> None:
+    for _ in range(5):
+        run_two(world)
+    SlowNodes(world.service, avoided_ms=30 * DAY_MS).step()
+    world.pass_time(29 * DAY_MS)
+    SlowNodes(world.service, avoided_ms=30 * DAY_MS).step()
+    assert slow(world) == {"n1": 50}
+
+
 def test_it_looks_once_an_hour(world: ServiceWorld) -> None:
     task = SlowNodes(world.service)
     task.step()
