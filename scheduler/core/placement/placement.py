@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.capacity.affinity import NONE, Affinity, beside
@@ -32,6 +33,7 @@ from gpucommons.scheduler.core.capacity.placement_slots import (
 )
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.holds import FULL
+from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import HoldClass, NodeId, PoolName, WorkerPlacement
 from gpucommons.scheduler.core.packing.learning import NEUTRAL
 from gpucommons.scheduler.core.packing.rows import Ints
@@ -129,18 +131,22 @@ class _Ladder:
         self.need = GangDemand.of(self.workers)
 
     def climb(self, board: Board) -> Spots | None:
-        """The first part that takes the gang; of equally tight ones the most wished for."""
+        """The first part that takes the gang; of equally tight ones the most wished for.
+
+        A part in which it would lie on a slow pair comes after all others of its size.
+        """
         for parts in self._levels():
-            best: Spots | None = None
-            for rows in parts:
-                found = self._in(rows, board)
-                if found is not None and not self.affinity:
-                    return found
-                if found is not None and (best is None or self._worth(found) > self._worth(best)):
-                    best = found
-            if best is not None:
-                return best
+            with_pairs: list[Ints] = []
+            found = self._best(self._apart(rows, board, with_pairs) for rows in parts)
+            if found is None:
+                found = self._best(self._in(rows, board) for rows in with_pairs)
+            if found is not None:
+                return found
         return None
+
+    def _best(self, found: Iterator[Spots | None]) -> Spots | None:
+        there = (one for one in found if one is not None)
+        return max(there, key=self._worth, default=None) if self.affinity else next(there, None)
 
     def _worth(self, slots: Spots) -> int:
         return sum(self.affinity.get(slot.node.node.node_id, 0) for slot in slots)
@@ -206,11 +212,19 @@ class _Ladder:
         for part in enough[order][:PARTS].tolist():
             yield (part_of_row == part).nonzero()[0]
 
+    def _apart(self, rows: Ints, board: Board, with_pairs: list[Ints]) -> Spots | None:
+        """Without one node of each slow pair; a part that has such pairs is noted, and may be tried again."""
+        ways = self._without_slow_pairs(rows)
+        if not ways:
+            return self._in(rows, board)
+        with_pairs.append(rows)
+        for fewer in ways:
+            found = self._greedy_in(fewer, board, self.affinity)
+            if found is not None:
+                return found
+        return None
+
     def _in(self, rows: Ints, board: Board) -> Spots | None:
-        for fewer in self._without_slow_pairs(rows):
-            apart = self._greedy_in(fewer, board, self.affinity)
-            if apart is not None:
-                return apart
         found = self._greedy_in(rows, board, self.affinity)
         if found is None and self.affinity:
             found = self._greedy_in(rows, board, NONE)
@@ -223,13 +237,26 @@ class _Ladder:
         search = Search(self.view.open_bits, self.hold_class)
         return search.through(list(nodes.values()), self.workers)
 
-    def _without_slow_pairs(self, rows: Ints) -> Iterator[Ints]:
-        """Rows of a part without one node of each slow pair in it; none where there is no such pair."""
+    def _without_slow_pairs(self, rows: Ints) -> list[Ints]:
+        """Rows of a part without one node of each slow pair that has room; none where there is no such pair."""
         if not self.view.has_slow_pairs:
-            return
+            return []
         nodes = [self.view.places[row][0].node for row in rows.tolist()]
-        for left_out in ways_around(nodes):
-            yield rows[[node.node_id not in left_out for node in nodes]]
+        room = self._room_for_one()[rows].tolist()
+        ways = ways_around([node for node, has_room in zip(nodes, room, strict=True) if has_room])
+        return [rows[[node.node_id not in left_out for node in nodes]] for left_out in ways]
+
+    def _room_for_one(self) -> NDArray[np.bool_]:
+        """Of each row, whether its amounts suffice for the least that any worker asks for."""
+        rows, workers = self.view.rows, self.workers
+        milli_gpu = min(WHOLE_MILLI_GPU, *(one.milli_gpu for one in workers))
+        found: NDArray[np.bool_] = (
+            (rows.free.max(axis=1) >= milli_gpu)
+            & ((rows.free == WHOLE_MILLI_GPU).sum(axis=1) >= min(x.whole_gpus for x in workers))
+            & (rows.cpu_milli >= min(one.cpu_milli for one in workers))
+            & (rows.memory_mib >= min(one.memory_mib for one in workers))
+        )
+        return found
 
     def _greedy_in(self, rows: Ints, board: Board, affinity: Affinity) -> Spots | None:
         def best(worker: Worker) -> PlacementSlot | None:
@@ -265,7 +292,7 @@ def _on_nodes(
     affinity: Affinity,
 ) -> Spots | None:
     """On a few nodes, looked at one by one."""
-    for left_out in ways_around([one.node for one in nodes]):
+    for left_out in ways_around(_with_room(nodes, workers, hold_class)):
         fewer = [one for one in nodes if one.node.node_id not in left_out]
         apart = _greedy_on(fewer, workers, hold_class, affinity)
         if apart is not None:
@@ -276,6 +303,19 @@ def _on_nodes(
     if found is not None or len(nodes) > EXACT_NODES:
         return found
     return Search(lambda device: _open(device, hold_class), hold_class).through(nodes, workers)
+
+
+def _with_room(
+    nodes: Sequence[NodeCapacity], workers: Sequence[Worker], hold_class: HoldClass
+) -> list[Node]:
+    """Of the nodes that are slow with another one, those on which any worker fits."""
+    asked = set(workers)
+    return [
+        one.node
+        for one in nodes
+        if one.node.slow_pairs
+        and any(best_on([one], worker, hold_class, NONE) is not None for worker in asked)
+    ]
 
 
 def _greedy_on(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from builders import World, a_job, a_node, a_team
 
 from gpucommons.scheduler.core.model.intents import NoteSlowNodes
-from gpucommons.scheduler.core.model.resources import SlowNode, SlowPair
+from gpucommons.scheduler.core.model.resources import Node, SlowNode, SlowPair
 from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import Millis, NodeId
 
@@ -70,7 +71,7 @@ def test_it_is_tried_again_at_its_time_and_the_next_cycle_is_due_then(world: Wor
     assert node_of(world, world.run(a_job("a", 1000))) == "n1"
 
 
-def link(other: str, until_ms: int) -> SlowPair:
+def slow_with(other: str, until_ms: int) -> SlowPair:
     slow = SlowNode(percent=40, runs=12, since_ms=Millis(1), until_ms=Millis(until_ms))
     return SlowPair(other=NodeId(other), slow=slow)
 
@@ -80,8 +81,8 @@ def three(*, for_ms: int = 10**12) -> World:
     nodes = [a_node(f"n{number}", 2) for number in (1, 2, 3)]
     world = World(*nodes, teams=[a_team(guaranteed_milli_gpu=0)])
     until_ms = world.now + for_ms
-    links = {N1: (link("n2", until_ms),), NodeId("n2"): (link("n1", until_ms),)}
-    world.ask(NoteSlowNodes(slow={}, slow_pairs=links))
+    pairs = {N1: (slow_with("n2", until_ms),), NodeId("n2"): (slow_with("n1", until_ms),)}
+    world.ask(NoteSlowNodes(slow={}, slow_pairs=pairs))
     return world
 
 
@@ -104,6 +105,42 @@ def test_a_slow_pair_is_taken_where_there_is_no_other_and_when_its_time_is_over(
     later.wait(3_600_000)
     assert later.cluster.nodes[N1].slow_pairs == ()
     assert nodes_of(later, later.run(a_job("a", 2000, workers=2))) == {"n1", "n2"}
+
+
+def with_pairs(*nodes: Node, pairs: Sequence[str]) -> World:
+    """Nodes of one letter each; a pair is its two letters."""
+    world = World(*nodes, teams=[a_team(guaranteed_milli_gpu=0)])
+    noted: dict[NodeId, tuple[SlowPair, ...]] = {}
+    for one, other in [*pairs, *(pair[::-1] for pair in pairs)]:
+        noted[NodeId(one)] = (*noted.get(NodeId(one), ()), slow_with(other, 10**15))
+    world.ask(NoteSlowNodes(slow={}, slow_pairs=noted))
+    return world
+
+
+def test_a_rack_without_a_slow_pair_goes_before_a_tighter_one_with_it() -> None:
+    racks = [a_node(name, 1, rack="r1" if name in "AB" else "r2") for name in "ABCDE"]
+    world = with_pairs(*racks, pairs=["AB"])
+    job = world.run(a_job("a", 1000, workers=2))
+    assert nodes_of(world, job) < {"C", "D", "E"}
+
+
+def test_a_slow_pair_in_one_rack_is_taken_where_no_other_rack_has_room() -> None:
+    racks = [a_node(name, 1, rack="r1" if name in "AB" else None) for name in "ABCD"]
+    world = with_pairs(*racks, pairs=["AB"])
+    assert nodes_of(world, world.run(a_job("a", 1000, workers=2))) == {"A", "B"}
+
+
+@pytest.mark.parametrize("is_shared", [False, True], ids=["whole GPUs", "shares"])
+def test_slow_pairs_of_nodes_without_room_are_in_nobodys_way(*, is_shared: bool) -> None:
+    world = with_pairs(*(a_node(name, 2) for name in "ABCDEF"), pairs=["AB", "CD", "EF"])
+    filling = [world.run(a_job(f"f{number}", 2000)) for number in range(6)]
+    for job in filling:
+        if nodes_of(world, job) & {"A", "B", "D", "E"}:
+            world.end(job)
+    size = 1500 // 2 if is_shared else 2000
+    workers = 6 if is_shared else 3
+    found = nodes_of(world, world.run(a_job("a", size, workers=workers)))
+    assert found in ({"A", "D", "E"}, {"B", "D", "E"})
 
 
 def test_one_node_that_has_room_for_all_is_tighter_than_any_pair() -> None:
