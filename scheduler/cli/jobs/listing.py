@@ -166,11 +166,15 @@ def _tightness(attempt: models.AttemptView) -> str:
 
 
 def _slow(place: models.SlowPlaceView) -> str:
-    where = " and ".join(place.nodes)
-    together = " together" if len(place.nodes) > 1 else ""
+    where, until = " and ".join(place.nodes), clock(place.until_ms)
+    together, then = (
+        (" together", f"until {until} a job on several nodes first looks for others")
+        if len(place.nodes) > 1
+        else ("", f"until {until} another of equal nodes is taken")
+    )
     return (
         f"steps take {place.percent} % longer on {where}{together} than elsewhere, known since"
-        f" {clock(place.since_ms)}; others are taken until {clock(place.until_ms)} where there are any"
+        f" {clock(place.since_ms)}; {then}"
     )
 
 

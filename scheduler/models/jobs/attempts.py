@@ -76,7 +76,7 @@ class SlowPlaceView(View):
     nodes: list[str]
     percent: int
     since_ms: int
-    #: Until then others are taken where there are any.
+    #: Until then another of equal nodes is taken; of pairs, others are looked for first.
     until_ms: int
 
 

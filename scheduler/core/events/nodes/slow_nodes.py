@@ -93,7 +93,7 @@ def _of_node(node: Node, slow: SlowNode) -> str:
 def _of_pair(names: str, slow: SlowNode) -> str:
     return (
         f"Steps take {slow.percent} % longer on {names} together than the same steps on other pairs of nodes"
-        f" ({_runs(slow)}): a job on several nodes takes others where it can."
+        f" ({_runs(slow)}): a job on several nodes first looks for others."
     )
 
 

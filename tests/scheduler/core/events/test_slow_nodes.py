@@ -161,7 +161,7 @@ def test_a_pair_is_told_once_and_at_its_time_it_is_tried_again() -> None:
     told = [event.text for event in world.events if event.kind == "pair-slow"]
     assert told == [
         "Steps take 40 % longer on n1 and n2 together than the same steps on other pairs of nodes (12 runs of 1 job):"
-        " a job on several nodes takes others where it can.",
+        " a job on several nodes first looks for others.",
         "n1 and n2 are avoided together no more: their time is over, and they are tried again.",
     ]
 
