@@ -22,7 +22,7 @@ from gpucommons.scheduler.forecast.windows import (
     wait_class,
 )
 from gpucommons.scheduler.store.base import Epoch, Store
-from gpucommons.scheduler.store.estimates import NO_WINDOW, Estimate
+from gpucommons.scheduler.store.estimates import NO_WINDOW, UNFORESEEN, Estimate
 
 _MINUTE_MS = 60_000
 #: Ages of a wait at which its window is kept, beside the first one.
@@ -79,7 +79,9 @@ class EstimateLedger:
             noted_ms = open_at.get(workload_id)
             if raw is None:
                 # What had a range and has none now has had one: it is not told that it was not.
-                noted_ms = untold_at.get(workload_id) if noted_ms is None else noted_ms
+                if noted_ms is not None and noted_ms >= _wait_began(workload):
+                    continue
+                noted_ms = untold_at.get(workload_id)
             if not _is_due(workload, noted_ms, lengths.made_ms):
                 continue
             if raw is None:
@@ -124,7 +126,7 @@ def _without_window(workload: Workload, now_ms: Millis) -> Estimate:
     return Estimate(
         workload_id=workload.workload_id,
         made_ms=now_ms,
-        wait_class=f"{wait_class(workload)} unforeseen",
+        wait_class=f"{wait_class(workload)}{UNFORESEEN}",
         raw=NO_WINDOW,
         window=NO_WINDOW,
         withheld=True,

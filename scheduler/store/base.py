@@ -396,5 +396,5 @@ class Store(Protocol):
         ...
 
     def estimates(self, *, limit: int = 5000) -> tuple[Estimate, ...]:
-        """The newest forecast windows, oldest first."""
+        """The newest forecast windows, and as many of waits that were told none, oldest first."""
         ...

@@ -18,6 +18,8 @@ class Window:
 
 #: Of a wait for which none was worked out.
 NO_WINDOW = Window(from_ms=0, median_ms=0, to_ms=0)
+#: So ends the class of such waits, by which stores tell them from those that teach.
+UNFORESEEN = " unforeseen"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -45,7 +45,7 @@ from gpucommons.scheduler.store.base import (
     WorkloadFilter,
 )
 from gpucommons.scheduler.store.codec import encode
-from gpucommons.scheduler.store.estimates import Estimate
+from gpucommons.scheduler.store.estimates import UNFORESEEN, Estimate
 from gpucommons.scheduler.store.reports.memory import MemoryReports
 from gpucommons.scheduler.store.sql.parts import SqlParts
 from gpucommons.scheduler.store.sql.transactions import WithoutDisk
@@ -369,9 +369,13 @@ class MemoryStore(SqlParts):
         return tuple(sorted(found, key=lambda row: (row.minute_ms, row.workload_id)))
 
     def estimates(self, *, limit: int = 5000) -> tuple[Estimate, ...]:
-        """The newest ones, oldest first."""
+        """The newest ones, oldest first; waits that were told no range push out none of the others."""
         with self._lock:
-            return tuple(self._estimates[key] for key in sorted(self._estimates)[-limit:])
+            found = [self._estimates[key] for key in sorted(self._estimates)]
+        rest = [one for one in found if not one.wait_class.endswith(UNFORESEEN)]
+        none = [one for one in found if one.wait_class.endswith(UNFORESEEN)]
+        kept = [*rest[-limit:], *none[-limit:]]
+        return tuple(sorted(kept, key=lambda one: (one.made_ms, one.workload_id)))
 
 
 class _MemoryMirror:

@@ -9,7 +9,7 @@ import pytest
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.errors import LeaderLost
 from gpucommons.scheduler.store.base import Store
-from gpucommons.scheduler.store.estimates import Estimate, Window
+from gpucommons.scheduler.store.estimates import UNFORESEEN, Estimate, Window
 from gpucommons.scheduler.store.opening import open_store
 
 RAW = Window(from_ms=1, median_ms=2, to_ms=3)
@@ -45,6 +45,16 @@ def test_the_newest_estimates_are_read_oldest_first(store: Store) -> None:
     epoch = store.take_lead("me")
     store.add_estimates(epoch, [estimate(n, 1000 - n) for n in range(10)])
     assert [one.made_ms for one in store.estimates(limit=3)] == [998, 999, 1000]
+
+
+def test_waits_that_were_told_no_range_push_out_none_that_teaches(store: Store) -> None:
+    epoch = store.take_lead("me")
+    untold = [
+        replace(estimate(n, 500 + n), wait_class=f"job train{UNFORESEEN}", foreseen=False)
+        for n in range(5)
+    ]
+    store.add_estimates(epoch, [*(estimate(n, 100 + n) for n in range(5)), *untold])
+    assert [one.made_ms for one in store.estimates(limit=3)] == [102, 103, 104, 502, 503, 504]
 
 
 def test_old_estimates_are_pruned(store: Store) -> None:

@@ -30,7 +30,7 @@ from gpucommons.scheduler.store.base import (
     StoredEvent,
 )
 from gpucommons.scheduler.store.codec import decode, encode
-from gpucommons.scheduler.store.estimates import Estimate
+from gpucommons.scheduler.store.estimates import UNFORESEEN, Estimate
 from gpucommons.scheduler.store.sql.cluster import Lead
 from gpucommons.scheduler.store.sql.intents import insert_into
 from gpucommons.scheduler.store.sql.replacing import put_rows
@@ -198,10 +198,14 @@ def write_estimates(connection: Connection, new: Sequence[Estimate]) -> None:
 
 
 def read_estimates(connection: Connection, limit: int) -> tuple[Estimate, ...]:
-    """The newest ones, oldest first."""
+    """The newest ones, oldest first; waits that were told no range push out none of the others."""
     key = (estimates.c.made_ms.desc(), estimates.c.workload_id.desc())
-    rows = connection.execute(select(estimates.c.document).order_by(*key).limit(limit)).all()
-    return tuple(decode(Estimate, row.document) for row in reversed(rows))
+    is_unforeseen = estimates.c.wait_class.endswith(UNFORESEEN)
+    found: list[Estimate] = []
+    for which in (is_unforeseen, ~is_unforeseen):
+        newest = select(estimates.c.document).where(which).order_by(*key).limit(limit)
+        found += [decode(Estimate, row.document) for row in connection.execute(newest)]
+    return tuple(sorted(found, key=lambda one: (one.made_ms, one.workload_id)))
 
 
 # --- retention ---------------------------------------------------------------------------------

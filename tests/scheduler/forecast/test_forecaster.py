@@ -220,6 +220,21 @@ def test_a_range_that_comes_after_none_is_kept_as_the_first(world: Foreseen) -> 
     assert ledger.note(world.cluster, none, told, {}) == []
 
 
+def test_a_wait_that_had_a_range_is_not_counted_as_told_none_at_any_age(world: Foreseen) -> None:
+    world.past()
+    waits = held_and_waiting(world)
+    one = WorkloadId(waits.id)
+    ledger = EstimateLedger(world.store)
+    known = played(estimate(world.cluster, History(()), Budget(futures=3)))
+    told = {one: told_of(known, one, Calibration())}
+    assert [kept.foreseen for kept in ledger.note(world.cluster, known, told, {})] == [True]
+    for minutes in (9, 11, 12, 61):
+        made_ms = Millis(known.made_ms + minutes * MINUTE)
+        none = replace(known, made_ms=made_ms, waits={one: (None,)}, thin={})
+        told = {one: told_of(none, one, Calibration())}
+        assert ledger.note(world.cluster, none, told, {}) == []
+
+
 def test_a_long_wait_is_forecast_again_at_a_few_ages(world: Foreseen) -> None:
     world.past(minutes=60)
     world.job(minutes=60)
