@@ -94,7 +94,7 @@ it('words what is beside in the language of the page, and what is new as it came
   expect(said[2]).toContain('takes 4.7 GiB once it is loaded');
   expect(said[2]).toContain('16.0 GiB of memory, shared by its training');
   expect(said[3]).toContain('lie on nfs4');
-  expect(said[8]).toContain('PyDataset(workers=3)');
+  expect(said[8]).toContain('PyDataset(workers=3) it would wait less');
   expect(said.at(-1)).toBe('Of a newer scheduler.');
   expect(new Set(said).size).toBe(10);
 });

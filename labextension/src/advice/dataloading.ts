@@ -157,7 +157,7 @@ function hintText(hint: ILoadingHint, msg: Messages): string {
       );
     case 'keras_dataset':
       return trans.__(
-        'Its batches come from a PyDataset of Keras, whose workers its script sets: with PyDataset(workers=%1) it would keep up, also use_multiprocessing=True where batches are computed.',
+        'Its batches come from a PyDataset of Keras, whose workers its script sets: with PyDataset(workers=%1) it would wait less, also use_multiprocessing=True where batches are computed.',
         first
       );
     case 'cache':

@@ -22,7 +22,7 @@ _HINTS = {
     "keras": "Keras makes its batches in the training's own process: give fit() a PyDataset with workers, or"
     " torch's DataLoader.",
     "keras_dataset": "Its batches come from a PyDataset of Keras, whose workers its script sets: with"
-    " PyDataset(workers={0}) it would keep up, also use_multiprocessing=True where batches are computed.",
+    " PyDataset(workers={0}) it would wait less, also use_multiprocessing=True where batches are computed.",
     "cache": "All of its data takes {0} GiB once it is loaded, and each worker of the job has {1} GiB of memory,"
     " shared by its training processes: where samples are the same each time, keep them there.",
     "remote": "Its files lie on {0}, behind a network: copy them to a disk of the node first.",

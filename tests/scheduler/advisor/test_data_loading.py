@@ -14,6 +14,7 @@ from gpucommons.scheduler.advisor.data_loading import (
     advise_loading,
 )
 from gpucommons.scheduler.data_loading import Loading
+from gpucommons.scheduler.models.plans.loading_words import hint_text
 
 #: Without workers: 40 ms of computing, 120 ms of loading.
 ALONE = Loading(
@@ -91,6 +92,13 @@ def test_workers_of_a_keras_dataset_are_named_for_its_script_and_never_set() -> 
     ]  # fmt: skip
     enough = replace(keras, workers=3, batch_us=44_000, wait_us=5_000)
     assert advised(enough, cpu_milli=4000).workers is None
+
+
+def test_as_many_workers_as_there_are_cores_are_not_said_to_keep_up_where_more_are_needed() -> None:
+    loading = replace(ALONE, batch_us=90_000, wait_us=80_000, made_by="keras_dataset")
+    said = [hint_text(one.kind, one.values) for one in advised(loading, cpu_milli=2000).hints]
+    assert "PyDataset(workers=2) it would wait less" in said[0]
+    assert "2 of the 8 cores that it would need to keep up" in said[1]
 
 
 def test_what_keras_makes_of_arrays_gets_no_workers_of_torch() -> None:
