@@ -18,11 +18,11 @@ it('says where steps take longer, since when and until when it is avoided', () =
   const of = { percent: 30, since_ms: 0, until_ms: 86_400_000 };
   const one = jobMessages(msg).slow({ ...of, nodes: ['n1'] });
   expect(one).toMatch(
-    /30 % longer on n1 than on other nodes, known since \D*1\b.*: until \D*2\b.* others/
+    /30 % longer on n1 than on other nodes, known since \D*1\b.*: until \D*2\b.* another of equal/
   );
   const two = jobMessages(msg).slow({ ...of, nodes: ['n1', 'n2'] });
   expect(two).toMatch(
-    /30 % longer on n1 and n2 together .*, known since \D*1\b.*: until \D*2\b.* others/
+    /30 % longer on n1 and n2 together .*, known since \D*1\b.*: until \D*2\b.* first looks for others/
   );
 });
 

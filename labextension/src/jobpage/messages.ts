@@ -149,21 +149,21 @@ export function jobMessages(msg: Messages) {
           );
     },
 
-    /** Where the same steps take longer than elsewhere, and until when others are taken. */
+    /** Where the same steps take longer than elsewhere, and until when it is avoided. */
     slow(of: ISlowPlace): string {
       const since = dayAndMonth(of.since_ms);
       const until = `${dayAndMonth(of.until_ms)} ${clock(of.until_ms)}`;
       const [first, second] = of.nodes;
       return second === undefined
         ? trans.__(
-            'Steps take %1 % longer on %2 than on other nodes, known since %3: until %4 others are taken where there are any.',
+            'Steps take %1 % longer on %2 than on other nodes, known since %3: until %4 another of equal nodes is taken.',
             of.percent,
             first,
             since,
             until
           )
         : trans.__(
-            'Steps take %1 % longer on %2 and %3 together than on other pairs of nodes, known since %4: until %5 others are taken where there are any.',
+            'Steps take %1 % longer on %2 and %3 together than on other pairs of nodes, known since %4: until %5 a job on several nodes first looks for others.',
             of.percent,
             first,
             second,
