@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import printable, say, show
 from gpucommons.scheduler.client import SchedulerClient, calls
@@ -38,7 +39,7 @@ def logs(arguments: argparse.Namespace) -> int:
         if arguments.attempt is None:
             attempts = scheduler.send(calls.job(arguments.job)).attempts
             numbers = newest_life(attempts) or numbers
-            _say_which(numbers, len(attempts))
+            _say_which(numbers, attempts)
         found = [
             (one, log_so_far(scheduler, arguments.job, rank=arguments.rank, attempt=one))
             for one in numbers
@@ -53,13 +54,15 @@ def logs(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _say_which(numbers: Sequence[int | None], of: int) -> None:
+def _say_which(numbers: Sequence[int | None], attempts: Sequence[models.AttemptView]) -> None:
     """What came before is asked for by number: an end without its beginning looks like a whole log."""
     first, last = numbers[0], numbers[-1]
     if first is None or first == 1:
         return
     which = f"attempt {first}" if first == last else f"attempts {first} to {last}"
-    say(f"{which} of {of}; --attempt {first - 1} shows the one before")
+    ran = [one.number for one in attempts if one.started_ms and one.number < first]
+    before = f"; --attempt {max(ran)} shows the one before" if ran else ", the first that ran"
+    say(f"{which} of {len(attempts)}{before}")
 
 
 def _say_attempt(number: int | None) -> None:

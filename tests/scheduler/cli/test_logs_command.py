@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import Cli, WatchedWorld, submitted
@@ -66,6 +67,39 @@ def test_without_follow_it_is_one_attempts_log(cli: Cli, two_attempts: models.Jo
     assert (missing.code, "has 2 attempts" in missing.err) == (4, True)
     rank = cli("logs", two_attempts.name, "--rank", "9")
     assert (rank.code, "no rank 9" in rank.err) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("ran", "said"),
+    [
+        ((1, 3), "attempt 3 of 3; --attempt 1 shows the one before\n"),
+        ((3,), "attempt 3 of 3, the first that ran\n"),
+    ],
+)
+def test_an_attempt_that_never_ran_is_not_named_as_the_one_before(
+    cli: Cli,
+    world: WatchedWorld,
+    two_attempts: models.JobView,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    ran: tuple[int, ...],
+    said: str,
+) -> None:
+    world.pass_time(1000)
+    steer(world, two_attempts, jobs.pause)
+    steer(world, two_attempts, jobs.resume)
+    known = jobs.job
+
+    def withdrawn_before_its_start(*asked: Any) -> models.JobView:
+        view = known(*asked)
+        attempts = [
+            one if one.number in ran else one.model_copy(update={"started_ms": None})
+            for one in view.attempts
+        ]
+        return view.model_copy(update={"attempts": attempts})
+
+    monkeypatch.setattr(jobs, "job", withdrawn_before_its_start)
+    assert cli("logs", two_attempts.name).err == said
 
 
 def test_following_ends_with_the_job(
