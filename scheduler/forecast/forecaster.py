@@ -143,14 +143,19 @@ class Forecaster:
         return in_view_of(self._with_ways_of_now(found, workload), workload.reason)
 
     def _with_ways_of_now(self, found: Forecast, workload: Workload) -> Forecast:
+        ways = self._of_now(found.ways, workload)
+        return found if len(ways) == len(found.ways) else replace(found, ways=ways)
+
+    def _of_now(
+        self, ways: tuple[Counterfactual, ...], workload: Workload
+    ) -> tuple[Counterfactual, ...]:
         """A notebook that was idle when ways were tried may be used again: nobody is to ask for it."""
         cluster = self._loop.cluster
-        ways = tuple(
+        return tuple(
             one
-            for one in found.ways
+            for one in ways
             if one.blocker is None or still_blocks(cluster, workload, one.blocker)
         )
-        return found if len(ways) == len(found.ways) else replace(found, ways=ways)
 
     def ways(self, workload: Workload) -> tuple[Counterfactual, ...] | None:
         """What would start it now; None where that was not worked out lately: it is, next.
@@ -160,7 +165,7 @@ class Forecaster:
         """
         found = self._answers.get(workload.workload_id)
         if found is not None and self._now_ms() - found[0] <= FRESH_MS:
-            return found[1]
+            return self._of_now(found[1], workload)
         if workload.workload_id not in self._asked:
             self._asked.append(workload.workload_id)
         self._changed.set()

@@ -69,6 +69,26 @@ def test_the_own_idle_notebook_is_named_with_what_to_do_and_then_it_starts(
     assert (now.state, now.reason) == ("granted", None)
 
 
+def test_a_notebook_that_is_used_again_is_named_no_more_by_who_asks_why_on_a_large_cluster(
+    world: Foreseen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(why, "LARGE", 1)
+    held = world.held_idle("ann", "plots")
+    ticket = world.waits("ann", "second")
+    asked = why.why_lease(world.service, world.principal("ann"), ticket.id)
+    assert asked.probe() is None
+    world.forecaster.round()
+    told = asked.probe()
+    assert told is not None
+    assert told.reason is not None
+    assert told.reason.blocker is not None
+    done(idle.report_idle(world.service, world.culler, held.id, models.IdleReport()))
+    again = asked.probe()
+    assert again is not None
+    assert again.reason is not None
+    assert again.reason.blocker is None
+
+
 def test_who_only_looks_on_is_offered_nothing_to_do(world: Foreseen) -> None:
     world.held_idle("ann", "plots")
     ticket = world.waits("ann", "second")
