@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 _KIB = 1024
+#: Less is said to be less: no reader wants an exponent.
+_LEAST_HOURS = 0.001
 
 
 def size_words(size_bytes: int) -> str:
@@ -24,4 +26,6 @@ def duration(seconds: int) -> str:
 
 def hours(amount: float) -> str:
     """``1,200.5``; of less than one three digits, or a small budget seems unused."""
+    if 0 < amount < _LEAST_HOURS:
+        return f"<{_LEAST_HOURS:g}"
     return f"{amount:,.1f}" if amount >= 1 else f"{amount:.3g}"

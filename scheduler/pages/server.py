@@ -106,6 +106,7 @@ def templates() -> jinja2.Environment:
         "dated": words.dated,
         "gpus": words.gpus,
         "number": words.amount,
+        "hours": words.hours,
         "column": words.column,
         "decimal": decimal,
         "simulated_note": simulated_note,

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
+from gpucommons.scheduler import amount_words
 from gpucommons.scheduler.forecast.words import span
 from gpucommons.scheduler.languages.texts import (
     ENGLISH,
@@ -31,6 +32,7 @@ __all__ = [
     "gpu_minutes",
     "gpus",
     "held",
+    "hours",
     "iso",
     "left",
     "likely",
@@ -134,8 +136,16 @@ def held(shown_as: str) -> str:
 
 def amount(value: float, form: str) -> str:
     """A number with the decimal sign of the language; a space is between thousands where that is a comma."""
-    text = format(value, form)
-    return text if language() == ENGLISH else decimal(text.replace(",", THIN_SPACE))
+    return _in_this_language(format(value, form))
+
+
+def hours(value: float) -> str:
+    """GPU-hours of a month, by the rule of sentences and commands."""
+    return _in_this_language(amount_words.hours(value))
+
+
+def _in_this_language(number: str) -> str:
+    return number if language() == ENGLISH else decimal(number.replace(",", THIN_SPACE))
 
 
 def column(name: str) -> str:

@@ -110,7 +110,11 @@ async def test_numbers_agree_with_their_nouns_and_thousands_are_apart(cluster: A
         )
         assert words.amount(1234.5, ",.1f") == "1\u202f234,5"
         assert words.place(2) == "2. in der Schlange"
+        assert [words.hours(one) for one in (1234.5, 0.044, 0.00008)] == [
+            "1\u202f234,5", "0,044", "<0,001",
+        ]  # fmt: skip
     assert words.amount(1234.5, ",.1f") == "1,234.5"
+    assert [words.hours(one) for one in (1234.5, 0.044, 0)] == ["1,234.5", "0.044", "0"]
     assert words.place(2) == "2nd in line"
 
 

@@ -109,6 +109,15 @@ def test_of_a_small_budget_it_is_said_how_much_was_used(world: ServiceWorld) -> 
     assert found.text.endswith("budget: 0.044 of 0.05 GPU-hours.")
 
 
+def test_what_a_second_took_of_a_small_budget_is_said_without_an_exponent(
+    world: ServiceWorld,
+) -> None:
+    give(world, gpu_hours=0.05)
+    used(world, 0.3 / 3600)
+    (found,) = budgets.budgets(world.service, world.principal("ann")).budgets
+    assert found.text.endswith("budget: <0.001 of 0.05 GPU-hours.")
+
+
 def test_a_month_is_not_added_up_at_each_look(
     world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
