@@ -60,21 +60,29 @@ async def test_what_was_found_after_a_restore_is_said_to_admins_while_it_is_news
     assert text not in await (await visit("admin")).page("admin")
 
 
-async def test_a_slow_node_is_shown_with_its_reason_and_until_when(
+async def test_a_slow_node_and_a_slow_pair_are_shown_with_their_reason_and_until_when(
     visit: Any, scheduler: Any, cluster: Any
 ) -> None:
     found = cluster.nodes()
-    slow = models.SlowView(
-        percent=30, runs=17, jobs=2, since_ms=cluster.NOW, until_ms=cluster.NOW + 1
-    )
-    found.nodes[0] = found.nodes[0].model_copy(update={"slow": slow})
+    since = {"since_ms": cluster.NOW, "until_ms": cluster.NOW + 1}
+    slow = models.SlowView(percent=30, runs=17, jobs=2, **since)
+    slow_pairs = [
+        models.SlowPairView(
+            other="gpu-02", slow=models.SlowView(percent=40, runs=12, jobs=1, **since)
+        )
+    ]
+    found.nodes[0] = found.nodes[0].model_copy(update={"slow": slow, "slow_pairs": slow_pairs})
     scheduler.answers["GET /v1/nodes"] = found
 
     text = await (await visit("admin")).page("admin")
     assert "Steps take 30 % longer here than the same steps elsewhere (17 runs of 2 jobs)" in text
+    assert "With gpu-02 steps take 40 % longer" in text
+    assert "(12 runs of 1 job)" in text
+    assert "A job on several nodes first looks for others until" in text
     german = await (await visit("admin")).get("admin", headers={"Accept-Language": "de"})
     said = "Schritte dauern hier 30 % länger als dieselben Schritte anderswo (17 Läufe von 2 Jobs)"
     assert said in german.text
+    assert "sucht bis" in german.text
 
 
 async def test_a_configuration_that_is_not_in_force_is_said_to_admins_with_why(
