@@ -92,7 +92,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         yield
     finally:
         here = nextitem is not None and nextitem.path == item.path
-        if not here and not _uses_browser(nextitem):
+        if not here and not _uses_browser(nextitem) and not _has_another_try(item):
             end_browser()
 
 
@@ -100,6 +100,13 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def pytest_sessionfinish() -> None:
     """Where it stops in the middle, what the tests opened is closed by now."""
     end_browser()
+
+
+def _has_another_try(item: pytest.Item) -> bool:
+    """Its module's browser is used again then."""
+    failed = any(getattr(item, "_test_failed_statuses", {}).values())
+    flaky = item.get_closest_marker("flaky")
+    return failed and flaky is not None and getattr(item, "execution_count", 1) == 1
 
 
 def _uses_browser(item: pytest.Item | None) -> bool:

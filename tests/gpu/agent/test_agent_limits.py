@@ -202,7 +202,10 @@ def test_who_takes_the_neighbours_memory_is_stopped_at_once_and_it_is_on_record(
     driver.process(greedy.pid, memory_mib=30_000)
     assert greedy.wait(timeout=60) == -15
     assert quiet.poll() is None
-    event = json.loads((short_folder / "audit.jsonl").read_text().splitlines()[0])
+    audit = short_folder / "audit.jsonl"
+    # The signal comes first, then its record.
+    eventually(lambda: audit.exists() and audit.read_text().endswith("\n"))
+    event = json.loads(audit.read_text().splitlines()[0])
     assert (event["event"], event["pid"], event["used_mib"], event["urgent"], event["sent"]) == (
         "memory-terminate", greedy.pid, 30_000, True, True,
     )  # fmt: skip

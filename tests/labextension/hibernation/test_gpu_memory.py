@@ -89,7 +89,10 @@ async def test_pages_are_told_why_gpu_memory_is_not_back_and_that_it_is_another_
     because = "Its GPU memory is kept. It was on GPU-0, and this is GPU-1."
     made: Any = SimpleNamespace(awake=lambda _within_s: None, why_parked=lambda: because)
     kernel = SimpleNamespace(provisioner=SimpleNamespace(is_woken=True, tree=made))
-    server: Any = SimpleNamespace(kernel_manager=SimpleNamespace(get_kernel=lambda _id: kernel))
+    server: Any = SimpleNamespace(
+        kernel_manager=SimpleNamespace(get_kernel=lambda _id: kernel),
+        kernel_websocket_connection_class=object,
+    )
     keeper = Keeper.open(
         tmp_path, limits=Limits(), make_tree=lambda _place: made, hindrance=Future()
     )
@@ -102,8 +105,11 @@ async def test_pages_are_told_why_gpu_memory_is_not_back_and_that_it_is_another_
     async def learn_state() -> None:
         """Nothing runs in it."""
 
+    async def speak(_listener: object) -> None:
+        """It has kept no words to itself."""
+
     known: Any = SimpleNamespace(
-        kernel_id="k1", renew=lambda _environ: None, learn_state=learn_state
+        kernel_id="k1", renew=lambda _environ: None, speak=speak, learn_state=learn_state
     )
     await watch(server, keeper, known, of_old)
     keeper.close()
