@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -23,7 +24,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.models import JobView
-from tests.ui.kept_lab import numbers, output, prompt, run, says
+from tests.ui.kept_lab import output, prompt, run
 from tests.ui.product import (
     LAB_FROM_HERE,
     PATIENCE_MS,
@@ -53,11 +54,12 @@ teams:
 IDLE_AFTER_S = 25
 
 
-@pytest.fixture(scope="module")
-def machine() -> Iterator[Workstation]:
+@contextmanager
+def kept_machine(*, idle_after_s: int) -> Iterator[Workstation]:
+    """A workstation whose jobs and kernels are saved; notebooks are culled so soon."""
     criu = criu_of_tests()
     folder = Path(tempfile.mkdtemp(prefix="gc"))
-    options = ("--trusted-users", "--idle-after-s", str(IDLE_AFTER_S), "--warn-after-s", "15")
+    options = ("--trusted-users", "--idle-after-s", str(idle_after_s), "--warn-after-s", "15")
     one = Workstation(folder, config=CONFIG, options=options, gpus=2)
     # JupyterHub's own server instead of a small one.
     lines = [
@@ -78,6 +80,12 @@ def machine() -> Iterator[Workstation]:
             one.send(signal.SIGINT)
         one.api.close()
         shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Workstation]:
+    with kept_machine(idle_after_s=IDLE_AFTER_S) as one:
+        yield one
 
 
 #: Nothing of ours in it, and nothing of its state on disk. Each line is one call of the system.
@@ -154,7 +162,7 @@ def _play(alice: Person, bob: Person, tmp_path: Path) -> None:
     assert way is not None
     assert way.text.startswith("goes on where it stopped: its memory is saved when it is stopped")
 
-    bob.type("submit", "--gpus", "1", "--name", "urgent", "--", "sleep", "3")
+    bob.type("submit", "--gpus", "1", "--name", "urgent", "--", "sleep", "3", cwd=tmp_path)
     until(lambda: alice.job(name).attempts[0].ended_ms, "the stop for nlp")
 
     stopped = alice.job(name)
@@ -200,14 +208,14 @@ print(x + 1, len(ticks) > before, os.environ["GPUCOMMONS_LEASE_ID"])""",
 )
 
 
-def _log_in(page: Page, machine: Workstation) -> None:
+def log_in(page: Page, machine: Workstation) -> None:
     page.goto(f"{machine.url}/hub/login?next=/hub/spawn")
     page.get_by_label("Username").fill("alice")
     page.locator("#password_input").fill((machine.state / "password").read_text().strip())
     page.get_by_role("button", name="Sign in").click()
 
 
-def _start(page: Page, size: str) -> None:
+def start_lab(page: Page, size: str) -> None:
     take_and_start(page, size)
     page.wait_for_url("**/lab**")
 
@@ -220,8 +228,8 @@ def test_a_notebook_that_was_culled_goes_on_in_its_tab_after_another_login_and_a
     context = browser.new_context(locale="en-GB", timezone_id="UTC", viewport=WIDE)
     context.set_default_timeout(PATIENCE_MS)
     page, other = context.new_page(), context.new_page()
-    _log_in(page, machine)
-    _start(page, "½")
+    log_in(page, machine)
+    start_lab(page, "½")
     page.goto(f"{machine.url}/user/alice/lab/tree/work.ipynb")
     is_idle = page.get_by_text(re.compile(r"\| Idle$"))
     is_idle.wait_for()
@@ -234,12 +242,12 @@ def test_a_notebook_that_was_culled_goes_on_in_its_tab_after_another_login_and_a
     # The tab is open, and its thread runs: neither is work.
     until(lambda: machine.server("alice") is None, "the culler's turn")
 
-    _log_in(other, machine)
+    log_in(other, machine)
     said = other.locator(".gpucommons")
     expect(said).to_contain_text(re.compile(r"Stopped at \d\d:\d\d: idle"))
     expect(said).to_contain_text(re.compile(r"Your kernel \(\d+ MiB\) is kept until \d+ \w+"))
     picture(other, "start-after-cull")
-    _start(other, "1")
+    start_lab(other, "1")
     other.close()
 
     # Nobody was logged in who could have answered it: Lab takes its kernel for dead until then.
@@ -250,51 +258,4 @@ def test_a_notebook_that_was_culled_goes_on_in_its_tab_after_another_login_and_a
     assert again.id != lease.id
     expect(output(page, 1)).to_have_text(f"42 True {again.id}")
     picture(page, "notebook-after-cull")
-    context.close()
-
-
-COUNTS = """import time
-for n in range(10_000):
-    print(n, flush=True)
-    time.sleep(0.1)"""
-
-
-@pytest.mark.ui
-def test_start_again_in_a_tab_with_unsaved_changes_is_one_press_and_its_cell_goes_on(
-    machine: Workstation, browser: Browser
-) -> None:
-    write_notebook(machine.state / "homes" / "alice" / "counts.ipynb", COUNTS)
-    if machine.server("alice") is not None:
-        machine.close("alice")
-    context = browser.new_context(locale="en-GB", timezone_id="UTC", viewport=WIDE)
-    context.set_default_timeout(PATIENCE_MS)
-    page = context.new_page()
-    _log_in(page, machine)
-    _start(page, "½")
-    page.goto(f"{machine.url}/user/alice/lab/tree/counts.ipynb")
-    says(page, "Idle").wait_for()
-    run(page, 0)
-    until(lambda: len(numbers(page, 0)) > 5, "the first lines")
-    # Nobody knows of a reason, as where a node was drained.
-    machine.close("alice")
-    before = numbers(page, 0)[-1]
-
-    dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Kept: 1 kernel")
-    picture(page, "stopped-with-unsaved-changes")
-    with context.expect_page() as beside:
-        dialog.get_by_role("button", name="Start again").click()
-    beside.value.wait_for_load_state()
-    picture(beside.value, "start-beside-old-tab")
-    expect(page.get_by_text("It starts in another tab")).to_be_visible()
-    picture(page, "started-in-another-tab")
-    until(lambda: machine.is_ready("alice"), "the start")
-
-    expect(page.get_by_text("Your kernel is back, with its variables")).to_be_visible()
-    expect(page.get_by_text("It starts in another tab")).to_have_count(0)
-    picture(page, "old-tab-goes-on")
-    until(lambda: numbers(page, 0)[-1] > before + 20, "more lines")
-    expect(says(page, "Busy")).to_be_visible()
-    shown = numbers(page, 0)
-    assert shown == list(range(len(shown)))
     context.close()

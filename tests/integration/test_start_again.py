@@ -1,0 +1,67 @@
+"""A server that ended without a reason is started again from its old tab, which has unsaved changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from integration.test_nothing_is_lost import kept_machine, log_in, start_lab
+from integration.workstation import Workstation, until
+from playwright.sync_api import Browser, expect
+
+from tests.ui.kept_lab import numbers, run, says
+from tests.ui.product import PATIENCE_MS, WIDE, picture, write_notebook
+
+pytestmark = [pytest.mark.hub, pytest.mark.criu, pytest.mark.timeout(400)]
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Workstation]:
+    """Nobody is culled, however slowly a page loads; no kernel of another test comes back."""
+    with kept_machine(idle_after_s=600) as one:
+        yield one
+
+
+COUNTS = """import time
+for n in range(10_000):
+    print(n, flush=True)
+    time.sleep(0.1)"""
+
+
+@pytest.mark.ui
+def test_start_again_in_a_tab_with_unsaved_changes_is_one_press_and_its_cell_goes_on(
+    machine: Workstation, browser: Browser
+) -> None:
+    write_notebook(machine.state / "homes" / "alice" / "counts.ipynb", COUNTS)
+    context = browser.new_context(locale="en-GB", timezone_id="UTC", viewport=WIDE)
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    log_in(page, machine)
+    start_lab(page, "½")
+    page.goto(f"{machine.url}/user/alice/lab/tree/counts.ipynb")
+    says(page, "Idle").wait_for()
+    run(page, 0)
+    until(lambda: len(numbers(page, 0)) > 5, "the first lines")
+    # Nobody knows of a reason, as where a node was drained.
+    machine.close("alice")
+    before = numbers(page, 0)[-1]
+
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Kept: 1 kernel")
+    picture(page, "stopped-with-unsaved-changes")
+    with context.expect_page() as beside:
+        dialog.get_by_role("button", name="Start again").click()
+    beside.value.wait_for_load_state()
+    picture(beside.value, "start-beside-old-tab")
+    expect(page.get_by_text("It starts in another tab")).to_be_visible()
+    picture(page, "started-in-another-tab")
+    until(lambda: machine.is_ready("alice"), "the start")
+
+    expect(page.get_by_text("Your kernel is back, with its variables")).to_be_visible()
+    expect(page.get_by_text("It starts in another tab")).to_have_count(0)
+    picture(page, "old-tab-goes-on")
+    until(lambda: numbers(page, 0)[-1] > before + 20, "more lines")
+    expect(says(page, "Busy")).to_be_visible()
+    shown = numbers(page, 0)
+    assert shown == list(range(len(shown)))
+    context.close()
