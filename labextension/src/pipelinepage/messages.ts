@@ -119,20 +119,11 @@ export function pipelineMessages(msg: Messages) {
       const waits =
         begun == null ? trans.__('in line') : trans.__('stopped, in line');
       const ofJob =
-        {
-          queued: waits,
-          nominated: waits,
-          admitted: trans.__('starting'),
-          starting: trans.__('starting'),
-          running: trans.__('running'),
-          preempting: trans.__('stopping'),
-          pausing: trans.__('stopping'),
-          paused: trans.__('paused'),
-          cancelling: trans.__('cancelling'),
-          cancelled: trans.__('cancelled'),
-          succeeded: trans.__('finished'),
-          failed: trans.__('failed')
-        }[job ?? ''] ?? waits;
+        { queued: waits, nominated: waits, pausing: trans.__('stopping') }[
+          job ?? ''
+        ] ??
+        msg.stateWord(job ?? '') ??
+        waits;
       return (
         {
           waiting: trans.__('waiting'),

@@ -12,6 +12,22 @@ import { IForecast, IJob } from '../server/types';
 export type Messages = ReturnType<typeof messages>;
 
 export function messages(trans: TranslationBundle) {
+  const stateWord = (state: string): string | undefined =>
+    ({
+      queued: trans.__('waiting'),
+      nominated: trans.__('next, making room'),
+      admitted: trans.__('starting'),
+      starting: trans.__('starting'),
+      running: trans.__('running'),
+      preempting: trans.__('stopping'),
+      pausing: trans.__('pausing'),
+      paused: trans.__('paused'),
+      cancelling: trans.__('cancelling'),
+      cancelled: trans.__('cancelled'),
+      succeeded: trans.__('finished'),
+      failed: trans.__('failed')
+    })[state];
+
   return {
     /** For words of a single place: labels of fields and buttons. */
     trans,
@@ -108,24 +124,13 @@ export function messages(trans: TranslationBundle) {
       return trans.__('%1 borrowed', gpus(milliGpu));
     },
 
+    /** The short word for a state of jobs; none for one of a newer scheduler. */
+    stateWord,
+
     /** The short word for a job's state. */
-    state(job: IJob): string {
-      const words: Record<string, string> = {
-        queued: trans.__('waiting'),
-        nominated: trans.__('next, making room'),
-        admitted: trans.__('starting'),
-        starting: trans.__('starting'),
-        running: trans.__('running'),
-        // Why it stops, the scheduler says.
-        preempting: job.state_text ?? trans.__('stopping'),
-        pausing: trans.__('pausing'),
-        paused: trans.__('paused'),
-        cancelling: trans.__('cancelling'),
-        cancelled: trans.__('cancelled'),
-        succeeded: trans.__('finished'),
-        failed: trans.__('failed')
-      };
-      return words[job.state] ?? job.state;
+    state({ state, state_text: why }: IJob): string {
+      // Why it stops, the scheduler says.
+      return (state === 'preempting' ? why : null) ?? stateWord(state) ?? state;
     },
 
     /** What a job counts. */
