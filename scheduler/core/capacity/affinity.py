@@ -48,9 +48,9 @@ def beside(affinity: Affinity, there: Iterable[NodeId], nodes: Mapping[NodeId, N
     have = set(there)
     _add(near, have, nodes)
     for node_id in have & nodes.keys():
-        for link in nodes[node_id].slow_pairs:
-            if link.other not in have:
-                near[link.other] = _SLOW
+        for pair in nodes[node_id].slow_pairs:
+            if pair.other not in have:
+                near[pair.other] = _SLOW
     most = 1 + max(affinity.values(), default=0)
     return {
         one: most * near.get(one, 0) + affinity.get(one, 0) for one in near.keys() | affinity.keys()

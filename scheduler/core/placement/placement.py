@@ -242,19 +242,20 @@ class _Ladder:
         if not self.view.has_slow_pairs:
             return []
         nodes = [self.view.places[row][0].node for row in rows.tolist()]
-        room = self._room_for_one()[rows].tolist()
+        room = self._room_for_one(rows).tolist()
         ways = ways_around([node for node, has_room in zip(nodes, room, strict=True) if has_room])
         return [rows[[node.node_id not in left_out for node in nodes]] for left_out in ways]
 
-    def _room_for_one(self) -> NDArray[np.bool_]:
-        """Of each row, whether its amounts suffice for the least that any worker asks for."""
-        rows, workers = self.view.rows, self.workers
+    def _room_for_one(self, rows: Ints) -> NDArray[np.bool_]:
+        """Of each of these rows, whether its amounts suffice for the least that any worker asks for."""
+        view, workers = self.view.rows, self.workers
+        free = view.free[rows]
         milli_gpu = min(WHOLE_MILLI_GPU, *(one.milli_gpu for one in workers))
         found: NDArray[np.bool_] = (
-            (rows.free.max(axis=1) >= milli_gpu)
-            & ((rows.free == WHOLE_MILLI_GPU).sum(axis=1) >= min(x.whole_gpus for x in workers))
-            & (rows.cpu_milli >= min(one.cpu_milli for one in workers))
-            & (rows.memory_mib >= min(one.memory_mib for one in workers))
+            (free.max(axis=1) >= milli_gpu)
+            & ((free == WHOLE_MILLI_GPU).sum(axis=1) >= min(x.whole_gpus for x in workers))
+            & (view.cpu_milli[rows] >= min(one.cpu_milli for one in workers))
+            & (view.memory_mib[rows] >= min(one.memory_mib for one in workers))
         )
         return found
 

@@ -112,7 +112,10 @@ class OwnerDocuments(Generic[Document, Standing]):
         *,
         next_ms: Millis | None,
     ) -> bool:
-        """Write where one stands; ``next_ms`` too where its document is still this one, which is returned."""
+        """Write where one stands, and ``next_ms`` where its document is still this one.
+
+        Returns whether it is.
+        """
         with self._in.leading(epoch) as connection:
             same = self._written(connection, key) == document
             values: dict[str, Any] = {"standing": encode(standing)}
