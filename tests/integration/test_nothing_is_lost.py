@@ -7,79 +7,30 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
 import pytest
-from integration.workstation import EXTRA, Workstation, until
-from kernel_server import criu_of_tests
-from playwright.sync_api import Browser, Page, expect
+from integration.workstation import Workstation, kept_machine, log_in, start_lab, until
+from playwright.sync_api import Browser, expect
 
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.models import JobView
 from tests.ui.kept_lab import output, prompt, run
 from tests.ui.product import (
-    LAB_FROM_HERE,
     PATIENCE_MS,
     WIDE,
     picture,
-    take_and_start,
     write_notebook,
 )
 
 pytestmark = [pytest.mark.hub, pytest.mark.criu, pytest.mark.timeout(400)]
 
-#: One GPU for notebooks of vision, one that is nlp's; vision may borrow what stands idle.
-CONFIG = """
-pools:
-  - {name: gpu, notice_s: 1, grace_s: 60, min_run_s: 0, lend_after_s: 0, unlent_permille: 0}
-teams:
-  - name: vision
-    members: [alice]
-    quotas: {gpu: {fixed_milli_gpu: 1000}}
-  - name: nlp
-    members: [bob]
-    quotas: {gpu: {guaranteed_milli_gpu: 1000}}
-"""
-
-
 #: Longer than Lab takes to load, on a busy machine too.
 IDLE_AFTER_S = 25
-
-
-@contextmanager
-def kept_machine(*, idle_after_s: int) -> Iterator[Workstation]:
-    """A workstation whose jobs and kernels are saved; notebooks are culled so soon."""
-    criu = criu_of_tests()
-    folder = Path(tempfile.mkdtemp(prefix="gc"))
-    options = ("--trusted-users", "--idle-after-s", str(idle_after_s), "--warn-after-s", "15")
-    one = Workstation(folder, config=CONFIG, options=options, gpus=2)
-    # JupyterHub's own server instead of a small one.
-    lines = [
-        line
-        for line in EXTRA.splitlines()
-        if ".cmd" not in line and "GpuLocalSpawner.args" not in line
-    ]
-    (one.state / "jupyterhub_extra.py").write_text("\n".join([*lines, LAB_FROM_HERE]))
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            # By the variable alone: parts and servers are told of it by `up` and by the hub.
-            patch.setenv("XDG_STATE_HOME", str(folder / "state"))
-            patch.setenv("GPUCOMMONS_CRIU", criu)
-            one.start()
-        yield one
-    finally:
-        if one.process is not None and one.process.poll() is None:
-            one.send(signal.SIGINT)
-        one.api.close()
-        shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="module")
@@ -206,18 +157,6 @@ time.sleep(0.5)
 import os
 print(x + 1, len(ticks) > before, os.environ["GPUCOMMONS_LEASE_ID"])""",
 )
-
-
-def log_in(page: Page, machine: Workstation) -> None:
-    page.goto(f"{machine.url}/hub/login?next=/hub/spawn")
-    page.get_by_label("Username").fill("alice")
-    page.locator("#password_input").fill((machine.state / "password").read_text().strip())
-    page.get_by_role("button", name="Sign in").click()
-
-
-def start_lab(page: Page, size: str) -> None:
-    take_and_start(page, size)
-    page.wait_for_url("**/lab**")
 
 
 @pytest.mark.ui

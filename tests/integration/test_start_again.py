@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from integration.test_nothing_is_lost import kept_machine, log_in, start_lab
-from integration.workstation import Workstation, until
+from integration.workstation import Workstation, kept_machine, log_in, start_lab, until
 from playwright.sync_api import Browser, expect
 
 from tests.ui.kept_lab import numbers, run, says
