@@ -12,9 +12,11 @@ MESSAGES = Path(__file__).parents[3] / "labextension" / "src" / "text" / "messag
 
 
 def test_the_panel_says_the_same() -> None:
-    table = re.search(r"\n    state\(job: IJob\).*?\{(.*?)\};", MESSAGES.read_text(), re.DOTALL)
+    table = re.search(
+        r"const stateWord = .*?\(\{(.*?)\}\)\[state\]", MESSAGES.read_text(), re.DOTALL
+    )
     assert table is not None
-    said = dict(re.findall(r"(\w+): (?:job\.state_text \?\? )?trans\.__\('([^']+)'\)", table[1]))
+    said = dict(re.findall(r"(\w+): trans\.__\('([^']+)'\)", table[1]))
 
     assert said == dict(JOB_WORDS)
 
