@@ -41,11 +41,13 @@ MISSING = {
 
 def play(line: Timeline, person: Researcher) -> dict[str, object]:
     """Rows of one machine: those without GPUs, with all kills, beside the others."""
-    with ThreadPoolExecutor(1) as beside:
+    shown = threading.Event()
+    with ThreadPoolExecutor(1) as beside, ExitStack() as over:
+        over.callback(shown.set)
         again = beside.submit(
-            _said, line, "rows without GPUs", lambda: _without_gpus(line, person.beside())
+            _said, line, "rows without GPUs", lambda: _without_gpus(line, person.beside(), shown)
         )
-        rows_stopped.drilled(line, person)
+        rows_stopped.drilled(line, person, shown)
         rows_stopped.spot(line, person)
         gained = rows_stopped.elastic(line, person)
         scheduled = again.result()
@@ -74,10 +76,14 @@ def _said(line: Timeline, what: str, play: Callable[[], T]) -> T:
         raise
 
 
-def _without_gpus(line: Timeline, person: Researcher) -> rows_again.Scheduled:
+def _without_gpus(
+    line: Timeline, person: Researcher, drill_shown: threading.Event
+) -> rows_again.Scheduled:
     first_ms = rows_again.begin_schedule(line, person)
     rows_triggers.begin(line, person)
     rows_launchers.a_worker_fails(line, person)
+    # Progress is told once: a scheduler that is away when a tested job tells its first step learns nothing.
+    drill_shown.wait()
     rows_triggers.happen(person)
     rows_again.pipeline(line, person)
     triggered, lost, doubled = rows_triggers.ended(line, person)

@@ -91,9 +91,12 @@ class Researcher:
         *,
         timeout_s: float = 150,
     ) -> T:
-        """Wait until a job shows this."""
+        """Wait until a job shows this; one that is over shows nothing new."""
         return wait_for(
-            f"{ref}: {what}", lambda: ask(self.job(ref)), timeout_s=timeout_s, every_s=0.3
+            f"{ref}: {what}",
+            lambda: _shown(self.job(ref), what, ask),
+            timeout_s=timeout_s,
+            every_s=0.3,
         )
 
     def end_of(self, ref: str, *, timeout_s: float = 240) -> models.JobView:
@@ -135,3 +138,12 @@ class Researcher:
     def _kill(self) -> None:
         with suppress(psutil.NoSuchProcess):  # it was killed already
             self.machine.need("scheduler").send_signal(signal.SIGKILL)
+
+
+def _shown(job: models.JobView, what: str, ask: Callable[[models.JobView], T | None]) -> T | None:
+    answer = ask(job)
+    if answer is None and job.state in ENDED:
+        drill = "" if job.drill is None else f"; its drill: {job.drill.text}"
+        message = f"{job.name}: waited for {what}, and it {job.state} before that: {job.ended_text}{drill}"
+        raise TourFailedError(message)
+    return answer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Event
+
 from benchmarks.tour.timeline import Timeline, check
 from benchmarks.tour_training import figures
 from benchmarks.tour_training.researcher import Researcher
@@ -19,8 +21,11 @@ def _climb(*, steps: int, seconds: float = 0.3, save_every: int = 1) -> tuple[st
     return ("climb.py", "--", *options)
 
 
-def drilled(line: Timeline, person: Researcher) -> None:
-    """E4: stopped once after its first save, while nobody waits; the next run has the badge at once."""
+def drilled(line: Timeline, person: Researcher, shown: Event) -> None:
+    """E4: stopped once after its first save, while nobody waits; the next run has the badge at once.
+
+    ``shown`` is set once it is known how it went on.
+    """
     # Its first save is so far in that going on from there is told from beginning anew.
     job = person.submit(*_ONE_GPU, "--name", "saver", *_climb(steps=60, save_every=40))
     seen = person.when(
@@ -28,6 +33,7 @@ def drilled(line: Timeline, person: Researcher) -> None:
         "what its drill showed",
         lambda now: now.drill if now.drill and now.drill.state != "testing" else None,
     )
+    shown.set()
     check(seen.state == "passed", f"E4: {seen.text}")
     line.row("E4", f"“{seen.text}”")
     check(_goes_on_where_it_was(person, person.end_of(job.id)), "E4: a step was repeated")

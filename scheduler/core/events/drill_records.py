@@ -45,6 +45,14 @@ def never_heard(cycle: CycleState, workload: Workload) -> None:
         _followed(cycle, workload, evolve(workload.drill, untold=True))
 
 
+def over(cycle: CycleState, workload: Workload) -> Workload:
+    """A job that is over says nothing more: what it has not shown by then is not known."""
+    drill = workload.drill
+    if drill is None or not drill.pending:
+        return workload
+    return _noted(cycle, workload, evolve(drill, untold=True))
+
+
 def _followed(cycle: CycleState, workload: Workload, drill: Drill) -> Workload:
     if drill is workload.drill:
         return workload

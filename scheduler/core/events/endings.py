@@ -226,7 +226,7 @@ def _succeed(cycle: CycleState, workload: Workload) -> Workload:
     if workload.state is State.STARTING:
         # It was faster than the report of its start.
         workload = move(workload, State.RUNNING, cycle.now_ms)
-    workload = cycle.put(move(workload, State.SUCCEEDED, cycle.now_ms, ended_text="It finished"))
+    workload = _over(cycle, workload, State.SUCCEEDED, "It finished")
     cycle.tell(
         "succeeded",
         f"{workload.spec.name} finished.",
@@ -238,7 +238,7 @@ def _succeed(cycle: CycleState, workload: Workload) -> Workload:
 
 def fail(cycle: CycleState, workload: Workload, text: str) -> Workload:
     """End a job as failed, in words."""
-    workload = cycle.put(move(workload, State.FAILED, cycle.now_ms, ended_text=text))
+    workload = _over(cycle, workload, State.FAILED, text)
     cycle.tell("failed", f"{workload.spec.name} failed: {text}.".replace("..", "."), workload)
     return workload
 
@@ -316,9 +316,14 @@ def _failed_before_its_stop(cycle: CycleState, workload: Workload) -> Workload:
 
 def cancelled(cycle: CycleState, workload: Workload, text: str) -> Workload:
     """The last step of a cancel."""
-    workload = cycle.put(move(workload, State.CANCELLED, cycle.now_ms, ended_text=text))
+    workload = _over(cycle, workload, State.CANCELLED, text)
     cycle.tell("cancelled", f"{workload.spec.name}: {text[:1].lower()}{text[1:]}.", workload)
     return workload
+
+
+def _over(cycle: CycleState, workload: Workload, to: State, text: str) -> Workload:
+    workload = drill_records.over(cycle, workload)
+    return cycle.put(move(workload, to, cycle.now_ms, ended_text=text))
 
 
 def _stop_sentence(name: str, stop: Stop) -> str:

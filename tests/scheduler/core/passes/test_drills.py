@@ -10,8 +10,15 @@ from builders import World, a_job, a_node, a_pool, a_team
 
 from gpucommons.scheduler.core.going_on import drill_verdict
 from gpucommons.scheduler.core.model.going_on import Drill, Hibernation, ProcessImage
-from gpucommons.scheduler.core.model.intents import Cancel, NoticeNode, Pause, PutPools, Resume
-from gpucommons.scheduler.core.model.resources import Policy
+from gpucommons.scheduler.core.model.intents import (
+    Cancel,
+    NoticeNode,
+    Pause,
+    PutPools,
+    Resume,
+    SetNodeState,
+)
+from gpucommons.scheduler.core.model.resources import NodeState, Policy
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptStarted,
@@ -472,3 +479,23 @@ def test_an_error_of_its_own_during_the_drill_is_its_own(world: World) -> None:
     job = stopped_after_its_first_save(world)
     world.end(job, 1)
     assert world.state(job) is State.FAILED
+
+
+@pytest.mark.parametrize("exit_code", [0, 1, None])
+def test_a_job_that_is_over_before_it_was_heard_is_not_tested_for_ever(
+    world: World, exit_code: int | None
+) -> None:
+    """The scheduler may have been away while it told its last steps; None = cancelled in line."""
+    job = stopped_after_its_first_save(world)
+    world.ask(SetNodeState(node_id=NodeId("n1"), state=NodeState.CORDONED), "admin")
+    world.end(job, 143, told=True)
+    if exit_code is None:
+        world.ask(Cancel(workload_id=job))
+    else:
+        world.ask(SetNodeState(node_id=NodeId("n1"), state=NodeState.READY), "admin")
+        world.start(job)
+        world.end(job, exit_code)
+    assert drill_verdict.told(drill_of(world, job)) == (
+        "It was stopped, and whether it went on at step 200 cannot be told from what it says."
+    )
+    assert ("drill-untold" in world.kinds(), world.cluster.badges) == (True, {})
