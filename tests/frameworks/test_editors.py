@@ -120,6 +120,7 @@ class Server:
                 await page.write_message(message, binary=True)
                 assert await page.read_message() == message
             page.close()
+            assert await page.read_message() is None  # It is closed when the other side says so.
 
         asyncio.run(talk())
 
