@@ -17,6 +17,7 @@ from gpucommons.scheduler.core.explain.draining import would_stop
 from gpucommons.scheduler.core.explain.reasons import STARTS_WITH, free_per_node
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, on_cpu_only, with_milli_gpu
 from gpucommons.scheduler.core.model.intents import Intent, Submit
+from gpucommons.scheduler.core.model.reason import CANNOT_START, ReasonClass
 from gpucommons.scheduler.core.model.state import Cluster, Outcome
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
@@ -36,6 +37,9 @@ from gpucommons.scheduler.core.whatif.next_shares import (
     hypothetical_ids,
 )
 from gpucommons.scheduler.errors import SchedulerError, error_classes
+
+#: Who waits for one of these gets no GPUs, borrowed or guaranteed, until somebody acts or gives some back.
+_BARRED = CANNOT_START | {ReasonClass.LIMIT}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,14 +70,18 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
     hold_class = _class(cycle, job, pool)
     use = cycle.use(spec.team, pool)
     guaranteed = unused_quota.guarantees(cycle, pool).get(spec.team, 0)
-    parts = (
-        _share(cycle, job, pool, hold_class),
-        _guaranteed_with(cluster, cycle, job, pool, guaranteed - use.guaranteed),
-        _when(job, reason),
+    # Of what it may not have it is not said that it borrows it, or that nobody could take it back.
+    quota_words = (
+        ()
+        if reason is not None and reason.code in _BARRED
+        else (
+            _share(cycle, job, pool, hold_class),
+            _guaranteed_with(cluster, cycle, job, pool, guaranteed - use.guaranteed),
+        )
     )
     return Quoted(
         hold_class=hold_class,
-        text=" ".join(part for part in parts if part),
+        text=" ".join(part for part in (*quota_words, _when(job, reason)) if part),
         starts_now=job.state is State.STARTING,
         reason=reason,
         guaranteed_milli_gpu=guaranteed,

@@ -7,9 +7,9 @@ from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import TeamName
 
 _RULES = {
-    BudgetPolicy.WARN: "The job starts all the same.",
-    BudgetPolicy.NO_BORROW: "By its policy (no-borrow) the job runs inside the team's quota alone.",
-    BudgetPolicy.NO_NEW_JOBS: "By its policy (no-new-jobs) the job waits until there is budget again.",
+    BudgetPolicy.WARN: "By its policy (warn) its jobs start all the same.",
+    BudgetPolicy.NO_BORROW: "By its policy (no-borrow) its jobs run inside its quota alone.",
+    BudgetPolicy.NO_NEW_JOBS: "By its policy (no-new-jobs) none of its jobs starts until there is budget again.",
 }
 
 

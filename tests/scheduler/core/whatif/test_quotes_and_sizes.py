@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_team, ids
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import with_milli_gpu
+from gpucommons.scheduler.core.model.price_and_budget import Budget, BudgetPolicy
 from gpucommons.scheduler.core.model.state import CheckpointReported
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,
@@ -59,6 +62,33 @@ def test_a_quote_says_in_plain_words_whether_others_could_stop_it_and_when_it_st
         "Borrowed. vision has 0 of 2 guaranteed GPUs free, so this job borrows 2: other teams can"
         " take them back, and it waits again. It would start now."
     )
+
+
+@pytest.mark.parametrize("rule", [BudgetPolicy.NO_BORROW, BudgetPolicy.NO_NEW_JOBS])
+def test_a_quote_never_says_that_a_job_borrows_what_its_teams_used_up_budget_denies_it(
+    rule: BudgetPolicy,
+) -> None:
+    world = World(a_node(gpus=4), teams=[a_team(guaranteed_milli_gpu=1000)])
+    world.run(a_job("d-1"))
+    vision = replace(
+        world.cluster.teams[VISION],
+        budget=Budget(milli_gpu_h=5000, at_full=rule),
+        budget_spent="vision has used up its budget.",
+    )
+    cluster = replace(world.cluster, teams={VISION: vision})
+    for asked in (1000, 2000):
+        found = quotes.quote(cluster, a_job("d", asked), world.now)
+        assert found.reason is not None
+        assert found.text == found.reason.text
+        assert "vision has used up its budget." in found.text
+
+
+def test_a_quote_never_says_that_a_job_borrows_beyond_its_teams_limit() -> None:
+    team = a_team(guaranteed_milli_gpu=1000, limit_milli_gpu=1000)
+    world = World(a_node(gpus=4), teams=[team])
+    world.run(a_job("d-1"))
+    found = quotes.quote(world.cluster, a_job("d"), world.now)
+    assert found.text == "vision may hold 1 GPU in pool train and holds 1; this needs 1."
 
 
 def test_work_that_leaves_the_guarantee_alone_is_not_said_to_find_it_full() -> None:

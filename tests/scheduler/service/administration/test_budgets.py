@@ -152,7 +152,7 @@ def test_warn_changes_nothing_but_what_is_said(world: ServiceWorld) -> None:
     look(world)
     job = submit(world, 2000)
     assert job.warnings[0].startswith("vision has used up its ")
-    assert job.warnings[0].endswith("The job starts all the same.")
+    assert job.warnings[0].endswith("By its policy (warn) its jobs start all the same.")
     assert state(world, job).hold_class == "over-quota"
 
 
@@ -161,7 +161,7 @@ def test_no_borrow_keeps_jobs_inside_the_quota(world: ServiceWorld) -> None:
     used(world, 5)
     look(world)
     large, small = submit(world, 2000), submit(world, 1000)
-    assert "inside the team's quota alone" in large.warnings[0]
+    assert "its jobs run inside its quota alone" in large.warnings[0]
     assert state(world, large).state == "queued"
     assert state(world, small).hold_class == "guaranteed"
     world.pass_time(1000)
