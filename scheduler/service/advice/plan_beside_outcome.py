@@ -10,6 +10,7 @@ from gpucommons.scheduler.advisor.choice.planned_anew import PlannedAnew
 from gpucommons.scheduler.advisor.choice.question import Range
 from gpucommons.scheduler.advisor.layout import words
 from gpucommons.scheduler.core.model.types import Checkpoint, Millis
+from gpucommons.scheduler.forecast.windows import SLACK_MS
 from gpucommons.scheduler.models.text.plan_words import length_of
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.plans import ChosenPlan, Said
@@ -21,8 +22,6 @@ _MILLI = 1000
 _THREE_DIGITS = 1000
 #: A wait was said for a submit at once.
 AT_ONCE_MS = 10 * _MINUTE_MS
-#: A start that is off by less is right: starting alone takes that long.
-_SLACK_S = 60
 _NOT_KNOWN, _NOT_STARTED, _NEVER_STARTED = "not known", "not started yet", "never started"
 _NOT_OVER = "not over yet"
 _AS_TOLD = (
@@ -144,7 +143,8 @@ def wait_right(run: PlannedRun) -> bool | None:
     said, waited = run.plan.wait_s, run.actual.wait_ms
     if said is None or waited is None or run.submitted_ms - run.plan.made_ms > AT_ONCE_MS:
         return None
-    return said.low - _SLACK_S <= waited / 1000 <= said.high + _SLACK_S
+    # As of the clocks' own ranges, beside which these are counted.
+    return 1000 * said.low - SLACK_MS <= waited <= 1000 * said.high + SLACK_MS
 
 
 def _finish(run: PlannedRun, ended_ms: Millis | None) -> Iterator[models.JudgedLine]:
@@ -160,7 +160,7 @@ def _finish(run: PlannedRun, ended_ms: Millis | None) -> Iterator[models.JudgedL
         actual=_NOT_OVER if ended_ms is None else _in_utc(ended_ms),
         predicted_ms=(round(finish.low), round(finish.high)),
         actual_ms=ended_ms,
-        right=_holds(finish, ended_ms) if judges and ended_ms is not None else None,
+        right=finish.holds(ended_ms) if judges and ended_ms is not None else None,
     )
 
 
@@ -171,11 +171,6 @@ def finish_of(plan: ChosenPlan) -> Said | None:
     wait, run = plan.wait_s, plan.run_s
     low, middle, high = wait.low + run.low, wait.middle + run.middle, wait.high + run.high
     return Said(*(plan.made_ms + 1000 * one for one in (low, middle, high)))
-
-
-def _holds(finish: Said, ended_ms: Millis) -> bool:
-    slack_ms = 1000 * _SLACK_S
-    return finish.low - slack_ms <= ended_ms <= finish.high + slack_ms
 
 
 def _gpu_hours(run: PlannedRun, is_over: bool) -> models.JudgedLine:

@@ -18,6 +18,7 @@ from gpucommons.scheduler.core.model.types import Millis, State, Workload, Workl
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import advice
 from gpucommons.scheduler.service.advice import past
+from gpucommons.scheduler.service.advice.plan_beside_outcome import finish_of, plan_record
 from gpucommons.scheduler.service.jobs import jobs, run_again
 from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.service import Service
@@ -183,6 +184,18 @@ def test_a_job_that_took_longer_than_said_was_done_outside_of_the_range(
     world: ServiceWorld,
 ) -> None:
     assert finish(world, run(world, plans(world)[0], slower=4.0)).right is False
+
+
+def test_a_job_that_ended_a_second_after_the_last_moment_said_was_late(world: ServiceWorld) -> None:
+    job_id = run(world, plans(world)[0])
+    judge(world)
+    (kept,) = world.store.plans.runs()
+    finish_at = finish_of(kept.plan)
+    assert finish_at is not None
+    for late_ms, right in ((0, True), (1000, False)):
+        found = plan_record(kept, ended_ms=Millis(int(finish_at.high) + late_ms))
+        assert [line.right for line in found.lines if line.what == "Finish"] == [right]
+    assert finish(world, job_id).right is True
 
 
 def test_a_job_that_is_not_over_has_no_finish_yet(world: ServiceWorld) -> None:
