@@ -26,6 +26,8 @@ _LEADERS = (
     re.compile(r"^GET /v1/(activities|growth)$"),
 )
 _RATHER_LEADERS = re.compile(r"^(GET /v1/lease|(GET|POST) /v1/leases(/.*)?)$")
+#: Of these, those that keep an idempotency key with what they did; the others take no notice of one.
+_KEEPS_KEYS = re.compile(r"^POST /v1/leases(/acquire)?$")
 #: Says that a replica has passed it on already: two that each believe the other leads must not
 #: play with it.
 PASSED_ON = "x-gpucommons-passed-on"
@@ -165,7 +167,10 @@ def _is_known_by_socket(scope: Scope) -> bool:
 
 def _may_be_repeated(scope: Scope) -> bool:
     """Doing it twice is doing it once."""
-    return scope["method"] == "GET" or "idempotency-key" in Headers(scope=scope)
+    asked = f"{scope['method']} {scope['path']}"
+    return scope["method"] == "GET" or (
+        _KEEPS_KEYS.match(asked) is not None and bool(Headers(scope=scope).get("idempotency-key"))
+    )
 
 
 async def _body(receive: Receive) -> bytes | None:

@@ -225,6 +225,32 @@ async def test_what_the_leader_may_have_done_is_done_again_only_where_that_does_
     assert len(found.json()["leases"]) == 1
 
 
+async def test_what_keeps_no_key_is_not_done_again_because_it_was_sent_one(pair: Pair) -> None:
+    async def leader_that_breaks_off(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise httpx.ReadTimeout("broken off")
+
+    pair.leader = leader_that_breaks_off  # type: ignore[assignment] # an ASGI app, too
+    transport = httpx.ASGITransport(pair.follower())
+    path = "/v1/leases/0195d3c0-0000-7000-8000-000000000000/keep"
+    async with httpx.AsyncClient(transport=transport, base_url="http://follower") as client:
+        answer = await client.post(path, headers={**HUB, "Idempotency-Key": "keep-1"})
+    assert answer.status_code == 503
+    assert "may have done" in answer.json()["message"]
+
+
+def test_the_routes_that_keep_a_key_are_those_that_take_one(pair: Pair) -> None:
+    taken = {
+        path
+        for path, methods in pair.world_app.openapi()["paths"].items()
+        if path.startswith("/v1/leases")
+        and any(
+            one["name"] == "Idempotency-Key"
+            for one in methods.get("post", {}).get("parameters", ())
+        )
+    }
+    assert taken == {"/v1/leases", "/v1/leases/acquire"}
+
+
 @pytest.mark.parametrize("path", ["/v1/attempt/progress", "/v1/leases/acquire", "/v1/jobs"])
 async def test_a_body_that_is_too_large_is_refused_by_a_follower(pair: Pair, path: str) -> None:
     async def endless() -> AsyncIterator[bytes]:
