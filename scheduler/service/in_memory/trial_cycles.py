@@ -7,7 +7,8 @@ the one that it was made on, and for moments: time itself opens ways.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
@@ -15,6 +16,9 @@ from gpucommons.scheduler.core.whatif.counterfactuals import Counterfactual
 
 #: Reservations, pauses and shares move on although nobody does anything.
 FRESH_MS = 5_000
+#: What no trial asks for: where a job has got to, what was last told of it, and which choices were noted.
+_PASSED_OVER = frozenset({"progress", "reason", "loader_told_ms"})
+_WEIGHED = attrgetter(*(one.name for one in fields(Workload) if one.name not in _PASSED_OVER))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +65,5 @@ def _same(one: Cluster, other: Cluster) -> bool:
 
 
 def _alike(one: Workload, other: Workload) -> bool:
-    """Whether the same is decided with either: what a job reports of its progress moves nobody."""
-    return one is other or (
-        (one.state, one.attempts) == (other.state, other.attempts) and one.spec is other.spec
-    )
+    """Whether the same is found with either: what a job reports of its progress moves nobody."""
+    return one is other or _WEIGHED(one) == _WEIGHED(other)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from service_world import ServiceWorld, a_request
 
-from gpucommons.scheduler.core.model.types import Millis, Progress, State, WorkloadId
+from gpucommons.scheduler.core.model.types import Idleness, Millis, Progress, State, WorkloadId
 from gpucommons.scheduler.service.in_memory.trial_cycles import FRESH_MS, KnownTrials, Trials
 from gpucommons.scheduler.service.jobs import jobs
 
@@ -25,6 +25,13 @@ def test_reports_of_progress_keep_what_is_known_and_a_move_does_not(world: Servi
         changed = replace(cluster.workloads[name], **changes)  # type: ignore[arg-type] # any field
         return replace(cluster, workloads={**cluster.workloads, name: changed})
 
+    # It idles since, or may not start before: what would help, and when, is another answer.
+    for changes in (
+        {"idleness": Idleness(idle_since_ms=NOW)},
+        {"not_before_ms": Millis(NOW + 60_000)},
+        {"withdrawn_ms": (NOW,)},
+    ):
+        assert known.found(with_job(**changes), name, NOW) is None  # type: ignore[arg-type] # a cluster
     reported, moved = with_job(progress=Progress(step=7)), with_job(state=State.PAUSED)
     assert known.found(reported, name, NOW) == TRIALS  # type: ignore[arg-type] # a cluster
     assert known.found(moved, name, NOW) is None  # type: ignore[arg-type] # a cluster
