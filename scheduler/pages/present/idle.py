@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.languages.texts import gettext, gettext_noop, ngettext
 from gpucommons.scheduler.models import ActivityList, ActivityView, IdleView, LeaseView
+from gpucommons.scheduler.models.notebooks.activity import RECENT_MS
 from gpucommons.scheduler.pages.present import words
 
 #: What keeps a notebook busy.
@@ -137,7 +138,7 @@ def _row(item: ActivityView, now_ms: int) -> IdleRow:
         idle_gpu_h=words.gpu_hours(_idle_milli_gpu_h(item, now_ms)),
         state=state,
         mark=mark,
-        gpu_percent=gettext("no data") if item.compute_percent_p95 is None else _percent(item),
+        gpu_percent=_percent(item, now_ms),
         last_active_ms=_last_active_ms(item, busy=bool(busy)),
         busy=bool(busy),
         busy_with=", ".join(sorted({gettext(_AT_WORK.get(one.kind, one.kind)) for one in busy})),
@@ -179,7 +180,11 @@ def _warned_after_ms(idle: IdleView) -> int:
     return idle.warn_after_min * _MINUTE_MS if seconds is None else seconds * _SECOND_MS
 
 
-def _percent(item: ActivityView) -> str:
+def _percent(item: ActivityView, now_ms: int) -> str:
+    if item.compute_percent_p95 is None:
+        return gettext("no data")
+    if item.usage_ms is not None and now_ms - item.usage_ms > RECENT_MS:
+        return gettext("unknown since %(span)s ago", span=words.about(now_ms - item.usage_ms))
     return f"{item.compute_percent_p95} %"
 
 
@@ -209,7 +214,7 @@ def _state(item: ActivityView, busy: bool, now_ms: int) -> tuple[str, str]:
     if item.reported_ms is None:
         return "unverified", gettext("not reported yet: counts as in use")
     if busy:
-        return "busy", gettext("busy")
+        return _busy(item.reported_ms, is_now=item.is_in_use(now_ms), now_ms=now_ms)
     if since is None and not item.is_in_use(now_ms):
         return "unverified", gettext("not known")
     if since is None:
@@ -217,3 +222,11 @@ def _state(item: ActivityView, busy: bool, now_ms: int) -> tuple[str, str]:
     spent = gettext("idle %(span)s", span=words.about(now_ms - since))
     reclaimed = gettext("reclaimed")
     return "idle", f"{spent}, {reclaimed}" if idle.reclaimed else spent
+
+
+def _busy(reported_ms: int, *, is_now: bool, now_ms: int) -> tuple[str, str]:
+    """What was busy at a report that is old by now may have ended since."""
+    if is_now:
+        return "busy", gettext("busy")
+    was = words.about(now_ms - reported_ms)
+    return "unverified", gettext("unknown since %(span)s ago; busy at its last report", span=was)
