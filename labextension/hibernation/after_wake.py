@@ -9,7 +9,8 @@ request for the end of its cell was called idle, and might have been culled.
 What a cell prints around a save would be lost twice: what is on its way when the kernel stands still,
 and what it says awake before anybody hears it. So it is asked to keep its words to itself just before
 it is saved, and to say them once it is heard again. A server that is killed asks for nothing: its kernels
-were asked before to do so by themselves once nobody hears them.
+were asked before to do so by themselves once nobody hears them, and to remember what they said last, as
+such a server has not written down all that it heard (`outputs/kernel_words.py`).
 """
 
 from __future__ import annotations
@@ -17,12 +18,22 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 from uuid import uuid4
 
 from jupyter_client.session import DELIM, Session
+
+from gpucommons.labextension.outputs.kernel_words import (
+    ANSWER,
+    OBEYS,
+    Said,
+    missed,
+    obeys,
+    said_since,
+    told,
+)
 
 #: Of the names of our own sessions with kernels: what is done for them is no work of the user's.
 OURS = "gpucommons-"
@@ -34,9 +45,6 @@ _AT_WORK_S = 5.0
 SILENT_WITHIN_S = 2.0
 #: So long after its wake it is not heard, and speaks all the same; how often it is asked, and looked at.
 _HEARD_WITHIN_S, _MARK_AGAIN_S, _LOOK_S = 30.0, 0.25, 0.01
-#: A message by which a listener knows that it has heard all before it.
-MARK = "gpucommons_mark"
-_ANSWER = "gpucommons"
 
 #: Of the server and its hub; all other variables stay as the kernel has them.
 _PREFIXES = ("JUPYTERHUB_", "GPUCOMMONS_", "NVIDIA_", "CUDA_")
@@ -95,72 +103,6 @@ _gpucommons_aside()
 del _gpucommons_aside
 """
 
-#: Of the thread by which ipykernel says what its cells print; what is no ipykernel has no such thread.
-_OF_THREAD = ("_really_send", "schedule", "io_loop")
-#: Whether it can be asked to keep its words. The answer of a kernel that can may come before its mark.
-_OBEYS = f"all(hasattr(get_ipython().kernel.iopub_thread, name) for name in {_OF_THREAD})"
-#: No more is kept of one kernel than so many messages, and so many bytes.
-_MOST_MESSAGES, _MOST_BYTES = 100_000, 64 * 1024**2
-#: What is sent goes through one method in one thread: whatever it is given is kept, in its order. Kept
-#: words are said all the same once there are too many of them, or nobody has asked for long. That this
-#: order is done is said at once: the next server would take it for the end of a cell.
-_SILENCE = """
-def _gpucommons_silence(order, mark, kind, names, most, most_bytes, longest_s=60):
-    import os
-    kernel = get_ipython().kernel
-    thread = getattr(kernel, 'iopub_thread', None)
-    if not all(hasattr(thread, name) for name in names):
-        return
-    parent, own = kernel.get_parent('control'), vars(thread)
-    asks = parent['header']['session'].encode()
-    def is_answer(message):
-        return asks in bytes(message[message.index(b'<IDS|MSG>') + 3])
-    def speak(words):
-        # None: it never fell silent, or has said its words already.
-        if words is None or own.get('_gpucommons_kept') is not words:
-            return
-        del thread._gpucommons_kept, thread._really_send
-        for given, options in words:
-            thread._really_send(*given, **options)
-    def fall_silent():
-        if '_gpucommons_kept' in own:
-            return
-        send, process = thread._really_send, os.getpid()
-        words, size = [], [0]
-        thread._gpucommons_kept = words
-        def keep(*given, **options):
-            if os.getpid() != process or is_answer(given[0]):
-                return send(*given, **options)
-            words.append((given, options))
-            size[0] += sum(memoryview(part).nbytes for part in given[0])
-            if len(words) > most or size[0] > most_bytes:
-                speak(words)
-        thread._really_send = keep
-        thread.io_loop.call_later(longest_s, speak, words)
-    def look_for_listeners():
-        stream = getattr(thread, '_xpub_stream', None)
-        if stream is None or '_gpucommons_looks' in own:
-            return
-        thread._gpucommons_looks, hear = True, thread._handle_subscription
-        def heard(frames):
-            hear(frames)
-            # The last who listened to all is gone.
-            if any(bytes(frame) == b'\\0' for frame in frames):
-                fall_silent()
-        stream.on_recv(heard)
-    def obey():
-        if order == 'silent':
-            fall_silent()
-        elif order == 'alone':
-            look_for_listeners()
-        elif order == 'speak':
-            speak(own.get('_gpucommons_kept'))
-        kernel.session.send(thread.socket, kind, {'mark': mark}, parent=parent)
-    thread.schedule(obey)
-_gpucommons_silence(%r, %r, %r, %r, %r, %r)
-del _gpucommons_silence
-"""
-
 
 class Listener(Protocol):
     """Who keeps what cells print, whatever pages are open."""
@@ -170,6 +112,12 @@ class Listener(Protocol):
 
     def has_heard(self, kernel_id: str, mark: str) -> bool:
         """Whether it has heard this mark, and so all that was said before it."""
+
+    def knows(self, kernel_id: str) -> Mapping[str, str | None]:
+        """Of cells whose kernel may have said more than was written down: the last message that was."""
+
+    def catch_up(self, kernel_id: str, said: Sequence[Said] = ()) -> None:
+        """This is what was missed of them, and all that is told."""
 
 
 def own_session(kernel: Any) -> Session:
@@ -186,11 +134,6 @@ def code(environ: Mapping[str, str]) -> str:
         if name.startswith(_PREFIXES) or name in _NAMES
     }
     return _CODE % (new, _PREFIXES, _NAMES)
-
-
-def _told(order: str, mark: str) -> str:
-    """What the kernel runs: to keep its words, to say them, or to send a mark alone."""
-    return _SILENCE % (order, mark, MARK, _OF_THREAD, _MOST_MESSAGES, _MOST_BYTES)
 
 
 def acquainted(kernel: Any) -> Acquaintance:
@@ -258,13 +201,24 @@ class Acquaintance:
 
     def keep_words_when_alone(self) -> None:
         """Have it fall silent by itself once no server hears it any more, until it is told to speak."""
-        self._run(_told("alone", uuid4().hex))
+        self._run(told("alone", uuid4().hex))
 
     async def speak(self, listener: Listener | None, within_s: float = _HEARD_WITHIN_S) -> None:
         """Have a woken kernel say what it has kept, once that is heard."""
         if listener is not None and listener.listens(self.kernel_id):
             await self._order("mark", listener, within_s)
-        self._run(_told("speak", uuid4().hex))
+            await self._fill_in(listener, within_s)
+        self._run(told("speak", uuid4().hex))
+
+    async def _fill_in(self, listener: Listener, within_s: float) -> None:
+        """What the server before had heard and not written down, if anything, comes before what is kept."""
+        known = listener.knows(self.kernel_id)
+        if not known or not self._is_python():
+            return
+        reply: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._run("", said_since(known), reply.set_result)
+        with suppress(TimeoutError):
+            listener.catch_up(self.kernel_id, missed(await asyncio.wait_for(reply, within_s)))
 
     async def _order(self, order: str, listener: Listener, within_s: float) -> None:
         if not self._is_python():
@@ -273,7 +227,7 @@ class Acquaintance:
         ask_at, cannot = 0.0, asyncio.Event()
 
         def answered(reply: dict[str, Any]) -> None:
-            if not _obeys(reply):
+            if not obeys(reply):
                 cannot.set()
 
         while not listener.has_heard(self.kernel_id, mark) and time.monotonic() < end:
@@ -281,7 +235,7 @@ class Acquaintance:
                 return
             if time.monotonic() >= ask_at:
                 ask_at = time.monotonic() + _MARK_AGAIN_S
-                self._run(_told(order, mark), _OBEYS, answered)
+                self._run(told(order, mark), OBEYS, answered)
             await asyncio.sleep(_LOOK_S)
 
     def _is_python(self) -> bool:
@@ -306,7 +260,7 @@ class Acquaintance:
             "code": _ASIDE + text,
             "silent": True,
             "store_history": False,
-            "user_expressions": {_ANSWER: asks} if asks else {},
+            "user_expressions": {ANSWER: asks} if asks else {},
             "allow_stdin": False,
             "stop_on_error": False,
         }
@@ -339,9 +293,3 @@ class Acquaintance:
                     return
         finally:
             channel.close()
-
-
-def _obeys(reply: dict[str, Any]) -> bool:
-    """What was answered to :data:`_OBEYS`."""
-    told = reply["content"].get("user_expressions", {}).get(_ANSWER, {})
-    return bool(told.get("data", {}).get("text/plain") == "True")

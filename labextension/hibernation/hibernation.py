@@ -142,6 +142,10 @@ class Hibernation:
             await watch(self._server, self.keeper, kernel, record)
         except Exception:
             log.exception("what became of kernel %s is not known", kernel.kernel_id)
+        finally:
+            # One that began anew, or told nothing, is not waited for.
+            if self.keeper.listener is not None:
+                self.keeper.listener.catch_up(kernel.kernel_id)
 
     async def stop(
         self, *, keeps_nothing: bool = False, within_s: float = SAVE_S

@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from jupyter_client.connect import LocalPortCache
@@ -69,7 +70,10 @@ class HibernatingProvisioner(LocalProvisioner):
         record = keeper.waking.pop(self.kernel_id, None)
         self.tree = keeper.tree(self.kernel_id)
         if record is not None:
-            self._take_connection(record, self.tree)
+            moved = self._take_connection(record, self.tree)
+            # Also on a full disk: this server knows it.
+            with suppress(OSError):
+                keeper.note(moved)
         kwargs = await self._as_ever(kwargs)
         alive = this_process()
         handed = () if alive is None else (alive,)
@@ -116,10 +120,11 @@ class HibernatingProvisioner(LocalProvisioner):
             return None
         return keeper_of(manager.parent)
 
-    def _take_connection(self, record: Record, tree: HibernatableTree) -> None:
+    def _take_connection(self, record: Record, tree: HibernatableTree) -> Record:
         """The kernel listens at other ports than before, as everybody on this machine could see those: who
         waits there would be sent what is meant for the kernel, or take its place while it wakes.
 
+        The record of it is for a server that comes after this one was killed, before it notes its own.
         What else listens in its tree does so where its own programs expect it, unless that port is taken.
         """
         manager: Any = self.parent
@@ -139,6 +144,7 @@ class HibernatingProvisioner(LocalProvisioner):
         # So that the file is written anew, and no other ports are looked for.
         manager._connection_file_written = False
         self.ports_cached = True
+        return record.model_copy(update={"connection": info})
 
     def _new_port(self, address: str, *, reuses: bool) -> int:
         if not reuses:

@@ -6,6 +6,7 @@ or when its cell is run anew.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import threading
@@ -40,6 +41,8 @@ class CellRuns:
         self._is_there = is_there
         #: Changed since it was written, or was last on its way to the disk.
         self.is_dirty = False
+        #: A cell was run of which the file knows nothing yet.
+        self.has_begun = asyncio.Event()
         #: One writes at a time. Which state is in the file, of how many that were to be written.
         self._writing = threading.Lock()
         self._in_file = self._to_write = 0
@@ -71,6 +74,7 @@ class CellRuns:
                 del self._runs[one.id]
         self._runs[run.id] = run
         self.is_dirty = True
+        self.has_begun.set()
         self._make_room()
 
     def take(self, request: str, header: Mapping[str, Any], content: Any, metadata: Any) -> None:
@@ -125,6 +129,7 @@ class CellRuns:
         """
         text = _written(_File(runs=list(self))) if self._runs or self._path.exists() else None
         self.is_dirty = False
+        self.has_begun.clear()
         self._to_write += 1
         return partial(self._put, text, self._to_write)
 

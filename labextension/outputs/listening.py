@@ -11,9 +11,9 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,16 +23,20 @@ from jupyter_server.services.kernels.connection.base import deserialize_msg_from
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 
 from gpucommons.labextension.clock import wall_clock_ms
-from gpucommons.labextension.hibernation.after_wake import MARK
 from gpucommons.labextension.outputs.cell_run import CellRun
 from gpucommons.labextension.outputs.cell_runs import CellRuns
+from gpucommons.labextension.outputs.kernel_words import MARK, Said
 
 log = logging.getLogger("gpucommons.labextension")
 
-#: A server that is killed may lose what came since it wrote last. It rests a hundred times as long as that
-#: took, 15 s at most: less than a hundredth of its loop's time goes into it (32 MiB as JSON take 0.03 to
-#: 0.09 s), and a thread waits for the disk, which may take longer.
+#: What came since a server wrote last is lost with it, unless its kernel lives on and remembers it. It
+#: rests a hundred times as long as that took, 15 s at most: less than a hundredth of its loop's time goes
+#: into it (32 MiB as JSON take 0.03 to 0.09 s), and a thread waits for the disk, which may take longer.
 _LEAST_PAUSE_S, _MOST_PAUSE_S, _WORK_TO_PAUSE = 0.2, 15.0, 100
+#: No kernel knows which cell it runs: that one was begun is written sooner, by a tenth of the loop's time.
+_WORK_TO_PAUSE_AT_BEGIN = 10
+#: So long a page waits for what a woken kernel has said before, which is asked within as long.
+_CAUGHT_UP_WITHIN_S = 60.0
 #: A kernel that is idle so long after a request has done it.
 _SURELY_BEGUN_MS = 5_000
 #: A mark of ours is shorter, and so is a message with one; a kernel may say anything.
@@ -47,6 +51,14 @@ class _Heard:
     stream: Any
     ports: list[int]
     mark: str | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class _Behind:
+    """A woken kernel that is asked what it said to a server that was killed: what it says now comes after that."""
+
+    held: list[Said] = field(default_factory=list)
+    is_over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class _Hears(Protocol):
@@ -87,6 +99,7 @@ class Outputs:
     def __init__(self, server: Any, folder: Path) -> None:
         self._server = server
         self._heard: dict[str, _Heard] = {}
+        self._behind: dict[str, _Behind] = {}
         self._has_failed = False
         self.runs = CellRuns(folder, self._is_there, wall_clock_ms())
 
@@ -109,7 +122,36 @@ class Outputs:
             if run.state == "running":
                 # No page has heard all that came around the stop.
                 run.is_unseen = True
+                if _is_woken(kernels.get_kernel(run.kernel_id)):
+                    self._behind.setdefault(run.kernel_id, _Behind())
                 _quietly(self._listen, run.kernel_id)
+
+    def knows(self, kernel_id: str) -> dict[str, str | None]:
+        """Of cells whose kernel may have said more than was written down: the last message that was."""
+        if kernel_id not in self._behind:
+            return {}
+        runs = (run for run in self.runs if (run.kernel_id, run.state) == (kernel_id, "running"))
+        return {run.id: run.recent[-1] if run.recent else None for run in runs}
+
+    def catch_up(self, kernel_id: str, said: Sequence[Said] = ()) -> None:
+        """This is what was missed of them, and all that is told."""
+        behind = self._behind.pop(kernel_id, None)
+        if behind is None:
+            return
+        for one in said:
+            _quietly(self._take, one)
+        known = {one.header.get("msg_id") for one in said}
+        for one in behind.held:
+            if one.header.get("msg_id") not in known:
+                _quietly(self._take, one)
+        behind.is_over.set()
+
+    async def caught_up(self, kernel_id: str, path: str) -> None:
+        """Wait until what woken kernels of this notebook said before is known."""
+        kernel_ids = {run.kernel_id for run in self.runs.of(kernel_id, path)} & self._behind.keys()
+        waits = [self._behind[each].is_over.wait() for each in kernel_ids]
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*waits), _CAUGHT_UP_WITHIN_S)
 
     def listens(self, kernel_id: str) -> bool:
         """Whether cells of this kernel are listened to."""
@@ -151,7 +193,7 @@ class Outputs:
         kernels = self._server.kernel_manager
         buffered = kernels._kernel_buffers.get(kernel_id)
         # What Jupyter holds of a woken kernel may lack what that said first.
-        is_woken = getattr(kernels.get_kernel(kernel_id).provisioner, "is_woken", False)
+        is_woken = _is_woken(kernels.get_kernel(kernel_id))
         if buffered and buffered["session_key"] == page.session_key and not is_woken:
             self.runs.page_is_back(kernel_id, page.session.session)
 
@@ -176,11 +218,17 @@ class Outputs:
         """Write what changed now and then, for a server that is killed."""
         took_s = 0.0
         while True:
-            await asyncio.sleep(pause_s(took_s))
+            await self._pause(took_s)
             if self.runs.is_dirty:
                 begun = time.monotonic()
                 is_written = await asyncio.to_thread(self._written, self.runs.writing())
                 took_s = time.monotonic() - begun if is_written else _MOST_PAUSE_S
+
+    async def _pause(self, took_s: float) -> None:
+        at_begin_s = pause_s(took_s, _WORK_TO_PAUSE_AT_BEGIN)
+        await asyncio.sleep(at_begin_s)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.runs.has_begun.wait(), pause_s(took_s) - at_begin_s)
 
     def stop(self, kept: set[str]) -> None:
         """With the server; cells of kernels that are kept go on later."""
@@ -188,6 +236,8 @@ class Outputs:
             # What a kernel said last came while it was saved, and may not have been read yet.
             if not heard.stream.closed():
                 _quietly(heard.stream.flush, zmq.POLLIN)
+        for kernel_id in tuple(self._behind):
+            self.catch_up(kernel_id)
         self.runs.end_where_not(lambda kernel_id: kernel_id in kept)
         for heard in self._heard.values():
             with suppress(OSError):
@@ -233,6 +283,7 @@ class Outputs:
             heard.stream.close()
         header, parent, metadata, content = parts[parts.index(DELIM) + 2 :][:4]
         if b'"starting"' in content and json.loads(header)["msg_type"] == "status":
+            self.catch_up(kernel_id)
             self.runs.end_where_not(lambda each: each != kernel_id)
             return
         if MARK.encode() in header and json.loads(header)["msg_type"] == MARK:
@@ -240,8 +291,15 @@ class Outputs:
             return
         request = json.loads(parent).get("msg_id")
         if request is not None and self.runs.has(request):
-            told = (json.loads(one) for one in (header, content, metadata))
-            self.runs.take(request, *told)
+            said = Said(*map(json.loads, (header, parent, metadata, content)))
+            behind = self._behind.get(kernel_id)
+            if behind is None:
+                self._take(said)
+            else:
+                behind.held.append(said)
+
+    def _take(self, said: Said) -> None:
+        self.runs.take(said.parent["msg_id"], said.header, said.content, said.metadata)
 
     def _is_there(self, kernel_id: str, session: str) -> bool:
         return f"{kernel_id}:{session}" in ZMQChannelsWebsocketConnection._open_sessions
@@ -253,9 +311,9 @@ class Outputs:
         return (row[0] or "") if row else ""
 
 
-def pause_s(took_s: float) -> float:
+def pause_s(took_s: float, work_to_pause: float = _WORK_TO_PAUSE) -> float:
     """Until what changed is written again, after a write that took so long."""
-    return min(_MOST_PAUSE_S, max(_LEAST_PAUSE_S, _WORK_TO_PAUSE * took_s))
+    return min(_MOST_PAUSE_S, max(_LEAST_PAUSE_S, work_to_pause * took_s))
 
 
 def _request(
@@ -287,6 +345,10 @@ def _mark(content: bytes) -> str | None:
 def _has_more(stream: Any) -> bool:
     """Whether something has come that was not read."""
     return bool(stream.socket.get(zmq.EVENTS) & zmq.POLLIN)
+
+
+def _is_woken(kernel: Any) -> bool:
+    return bool(getattr(kernel.provisioner, "is_woken", False))
 
 
 def _is_idle(kernel: Any) -> bool:

@@ -43,7 +43,10 @@ class CellRunsHandler(ApiHandler):
             return
         outputs = self.parts.outputs
         kernel, path = self.get_argument("kernel", ""), self.get_argument("path", "")
-        runs = [] if outputs is None else outputs.of(kernel, path)
+        runs = []
+        if outputs is not None:
+            await outputs.caught_up(kernel, path)
+            runs = outputs.of(kernel, path)
         self.answer(CellRunList(runs=runs))
 
     @web.authenticated

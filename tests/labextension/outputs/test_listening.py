@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from jupyter_client.session import Session
 
-from gpucommons.labextension.hibernation.after_wake import MARK
 from gpucommons.labextension.outputs import cell_runs, listening
 from gpucommons.labextension.outputs.cell_run import CellRun
+from gpucommons.labextension.outputs.kernel_words import MARK, Said, missed
 from gpucommons.labextension.outputs.listening import Outputs, pause_s
 
 
@@ -161,6 +161,102 @@ def test_a_new_connection_to_a_kernel_has_heard_no_mark_yet(heard: _Heard) -> No
     assert not heard.outputs.has_heard("k1", "a" * 32)
 
 
+def _text(run: CellRun) -> str:
+    return "".join(one["content"]["text"] for one in run.messages)
+
+
+class _Woken:
+    """A cell of a woken kernel, whose server before wrote down its first line alone."""
+
+    def __init__(self, heard: _Heard) -> None:
+        self.outputs, self.heard = heard.outputs, heard
+        self.asked = heard.session.msg("execute_request")
+        self.run = a_run(self.asked["header"]["msg_id"])
+        self.streams = heard.kernels.start("k1")
+        heard.kernels["k1"].provisioner = SimpleNamespace(is_woken=True)
+        self.outputs.runs.begin(self.run)
+        self.said = [self._line(n) for n in range(5)]
+        self.outputs._take(self.said[0])
+        self.outputs.go_on()
+
+    def _line(self, n: int) -> Said:
+        content = {"name": "stdout", "text": f"{n} "}
+        message = self.heard.session.msg("stream", content, parent=self.asked)
+        parts = ("header", "parent_header", "metadata", "content")
+        return Said(*(json.loads(json.dumps(message[one], default=str)) for one in parts))
+
+    def says(self, n: int) -> None:
+        parts = (json.dumps(part).encode() for part in self.said[n])
+        self.streams[-1].say([b"<IDS|MSG>", b"", *parts])
+
+
+def test_what_a_woken_kernel_said_before_comes_before_what_it_says_now_and_nothing_twice(
+    heard: _Heard,
+) -> None:
+    woken = _Woken(heard)
+    assert woken.outputs.knows("k1") == {woken.run.id: woken.said[0].header["msg_id"]}
+    # One was on its way to nobody, and was heard all the same; another is new.
+    woken.says(3)
+    woken.says(4)
+    assert _text(woken.run) == "0 "
+
+    woken.outputs.catch_up("k1", woken.said[1:4])
+
+    assert _text(woken.run) == "0 1 2 3 4 "
+    assert woken.outputs.knows("k1") == {}
+
+
+async def test_a_page_is_told_once_it_is_known_what_was_missed(heard: _Heard) -> None:
+    woken = _Woken(heard)
+    page = asyncio.create_task(woken.outputs.caught_up("", "a.ipynb"))
+    await asyncio.sleep(0)
+    assert not page.done()
+
+    # The kernel remembers nothing, or began anew.
+    woken.outputs.catch_up("k1")
+
+    await page
+    woken.says(1)
+    assert _text(woken.run) == "0 1 "
+
+
+@pytest.mark.parametrize(
+    "said", [[Said({}, {}, {}, {})], [Said({"msg_id": 1}, {"msg_id": []}, {}, {})]]
+)
+def test_whatever_a_kernel_claims_to_have_said_it_goes_on(heard: _Heard, said: list[Said]) -> None:
+    woken = _Woken(heard)
+    woken.says(1)
+    woken.outputs.catch_up("k1", said)
+    assert _text(woken.run) == "0 1 "
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["", "'x'", "'bnVsbA=='", "'eyJhIjogW1siMSJdXX0='", "'eyJhIjogW1siMSIsIjEiLCIxIiwiMSJdXX0='"],
+)
+def test_an_answer_that_is_none_says_nothing(answer: str) -> None:
+    told = {"user_expressions": {"gpucommons": {"data": {"text/plain": answer}}}}
+    assert missed({"content": told}) == []
+
+
+async def test_that_a_cell_was_begun_is_written_long_before_what_it_prints(
+    heard: _Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rest(_took_s: float, ratio: float = 100) -> float:
+        return 0.0 if ratio == listening._WORK_TO_PAUSE_AT_BEGIN else 600.0
+
+    is_written = threading.Event()
+    monkeypatch.setattr(listening, "pause_s", rest)
+    monkeypatch.setattr(cell_runs, "write_private", lambda *_: is_written.set())
+    task = asyncio.create_task(heard.outputs.run())
+    await asyncio.sleep(0)
+    heard.outputs.runs.begin(a_run("r"))
+
+    assert await asyncio.to_thread(is_written.wait, 10)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 @pytest.mark.parametrize(("took_s", "expected"), [(0.0, 0.2), (0.03, 3.0), (2.0, 15.0)])
 def test_what_is_much_to_write_is_written_less_often(took_s: float, expected: float) -> None:
     assert pause_s(took_s) == expected
@@ -178,7 +274,7 @@ async def test_a_slow_disk_holds_up_nothing_but_what_is_written_to_it(
         written.append(text)
 
     monkeypatch.setattr(cell_runs, "write_private", write_slowly)
-    monkeypatch.setattr(listening, "pause_s", lambda _took_s: 0.0)
+    monkeypatch.setattr(listening, "pause_s", lambda *_: 0.0)
     heard.outputs.runs.begin(a_run("before"))
     task = asyncio.create_task(heard.outputs.run())
     await asyncio.to_thread(begun.wait, 10)
