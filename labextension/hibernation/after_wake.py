@@ -10,7 +10,7 @@ What a cell prints around a save would be lost twice: what is on its way when th
 and what it says awake before anybody hears it. So it is asked to keep its words to itself just before
 it is saved, and to say them once it is heard again. A server that is killed asks for nothing: its kernels
 were asked before to do so by themselves once nobody hears them, and to remember what they said last, as
-such a server has not written down all that it heard (`outputs/kernel_words.py`).
+such a server has not written down all that it heard (`labextension/kernel_words.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from uuid import uuid4
 
 from jupyter_client.session import DELIM, Session
 
-from gpucommons.labextension.outputs.kernel_words import (
+from gpucommons.labextension.kernel_words import (
     ANSWER,
     OBEYS,
     Said,

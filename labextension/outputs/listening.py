@@ -23,9 +23,9 @@ from jupyter_server.services.kernels.connection.base import deserialize_msg_from
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 
 from gpucommons.labextension.clock import wall_clock_ms
+from gpucommons.labextension.kernel_words import MARK, Said
 from gpucommons.labextension.outputs.cell_run import CellRun
 from gpucommons.labextension.outputs.cell_runs import CellRuns
-from gpucommons.labextension.outputs.kernel_words import MARK, Said
 
 log = logging.getLogger("gpucommons.labextension")
 

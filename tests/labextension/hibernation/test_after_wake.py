@@ -19,11 +19,11 @@ import zmq.asyncio
 from jupyter_client.ioloop import AsyncIOLoopKernelManager
 from jupyter_client.session import DELIM, Session
 
+from gpucommons.labextension import kernel_words
 from gpucommons.labextension.hibernation import after_wake, saving
 from gpucommons.labextension.hibernation.after_wake import Acquaintance
 from gpucommons.labextension.hibernation.waking import try_often
-from gpucommons.labextension.outputs import kernel_words
-from gpucommons.labextension.outputs.kernel_words import MARK, Said
+from gpucommons.labextension.kernel_words import MARK, Said
 from tests.labextension.hibernation.server_state import record_of
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from jupyter_client.session import Session
 
+from gpucommons.labextension.kernel_words import MARK, Said, missed
 from gpucommons.labextension.outputs import cell_runs, listening
 from gpucommons.labextension.outputs.cell_run import CellRun
-from gpucommons.labextension.outputs.kernel_words import MARK, Said, missed
 from gpucommons.labextension.outputs.listening import Outputs, pause_s
 
 
