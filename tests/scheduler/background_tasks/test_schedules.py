@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from service_world import ADMIN, ServiceWorld, a_request
@@ -422,6 +424,30 @@ def test_what_cannot_be_replaced_goes_on(
         running(world).step()
     (job,) = jobs.jobs(world.service, world.principal("ann"), JobFilter(), cursor=None).jobs
     assert (job.name, job.state) == ("nightly-1", "running")
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+def test_in_another_time_zone_it_goes_on_at_its_next_time_there_and_nothing_is_made_up_for(
+    world: ServiceWorld, zone: str
+) -> None:
+    """West of the first zone today's time comes once more, east of it it was over when it was chosen."""
+    world.script = Script(run_ms=MINUTE)
+    put(world, schedule="0 2 * * *", time_zone="UTC")
+    upkeep = running(world)
+    to_next(world)
+    upkeep.step()
+    world.pass_time(30 * MINUTE)
+    made = put(world, schedule="0 2 * * *", time_zone=zone)
+    upkeep.step()
+    assert names(world) == ["nightly-1"]
+    times = [datetime.fromtimestamp(ms / 1000, ZoneInfo(zone)) for ms in made.next_ms]
+    assert {(one.hour, one.minute) for one in times} == {(2, 0)}
+    assert 0 < made.next_ms[0] - world.service.now_ms() < 24 * 60 * MINUTE
+    to_next(world)
+    upkeep.step()
+    upkeep.step()
+    assert names(world) == ["nightly-2", "nightly-1"]
+    assert runs(world) == [("started", "nightly-2"), ("started", "nightly-1")]
 
 
 def test_each_change_of_a_schedule_is_an_event_of_its_team(world: ServiceWorld) -> None:
