@@ -93,6 +93,19 @@ def try_of(pipeline: Pipeline, step: StepName) -> int:
     return pipeline.retried.get(step, 0)
 
 
+def with_tries(piped: Piped) -> Piped:
+    """The same with the steps that were begun anew since it was looked at: they wait, and it is not over."""
+    seen, pipeline = piped.standing.steps, piped.pipeline
+    anew = {
+        step.name: StepStanding(number=try_of(pipeline, step.name))
+        for step in pipeline.steps
+        if seen.get(step.name, StepStanding()).number != try_of(pipeline, step.name)
+    }
+    if not anew:
+        return piped
+    return replace(piped, standing=Standing(steps={**seen, **anew}))
+
+
 def _standing(
     piped: Piped, step: Step, child: Child | None, found: Mapping[StepName, StepStanding]
 ) -> StepStanding:

@@ -17,7 +17,7 @@ from gpucommons.scheduler.errors import (
     NotFound,
 )
 from gpucommons.scheduler.pipelines.graph import below
-from gpucommons.scheduler.pipelines.next_steps import try_of
+from gpucommons.scheduler.pipelines.next_steps import try_of, with_tries
 from gpucommons.scheduler.pipelines.pipeline import (
     OVER,
     UNDONE,
@@ -196,9 +196,7 @@ def _to_retry(piped: Piped) -> set[StepName]:
 
 
 def _stands(piped: Piped, step: StepName) -> StepStanding:
-    found = piped.standing.steps.get(step, StepStanding())
-    number = try_of(piped.pipeline, step)
-    return found if found.number == number else StepStanding(number=number)
+    return with_tries(piped).standing.steps.get(step, StepStanding())
 
 
 def _step(found: Pipeline, name: str) -> StepName:

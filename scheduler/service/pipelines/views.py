@@ -6,7 +6,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import State, Workload
 from gpucommons.scheduler.errors import Misconfigured, UnknownWorkload
 from gpucommons.scheduler.models.text.job_summary import what_runs
-from gpucommons.scheduler.pipelines.next_steps import try_of
+from gpucommons.scheduler.pipelines.next_steps import with_tries
 from gpucommons.scheduler.pipelines.pipeline import (
     UNDONE,
     Piped,
@@ -28,6 +28,7 @@ _FAILED = frozenset({StepState.FAILED, StepState.REFUSED, StepState.BLOCKED})
 
 def pipeline_view(service: Service, principal: Principal, piped: Piped) -> models.PipelineView:
     """One pipeline with all of its steps."""
+    piped = with_tries(piped)
     found, standing = piped.pipeline, piped.standing
     return models.PipelineView(
         name=found.name,
@@ -64,9 +65,6 @@ def _retry_from(piped: Piped) -> str | None:
 
 def _step_view(service: Service, piped: Piped, step: Step) -> models.StepView:
     stands = piped.standing.steps.get(step.name, StepStanding())
-    number = try_of(piped.pipeline, step.name)
-    if stands.number != number:
-        stands = StepStanding(number=number)  # begun anew since the scheduler looked
     job = _job(service, stands)
     try:
         what = what_runs(stored_request(step))
@@ -81,7 +79,7 @@ def _step_view(service: Service, piped: Piped, step: Step) -> models.StepView:
         inputs=[
             models.InputView(step=each.step, path=each.path, to=each.to) for each in step.inputs
         ],
-        retries=number,
+        retries=stands.number,
         job_id=stands.job,
         job_name=stands.job_name,
         job_state=None if job is None else job.state.value,

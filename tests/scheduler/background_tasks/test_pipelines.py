@@ -164,6 +164,7 @@ def test_a_failed_step_blocks_what_needs_it_and_a_retry_goes_on_from_it(
     ann = world.principal("ann")
     again = pipelines.retry_pipeline(world.service, ann, "ann", "nightly-1", models.StepRef())
     assert {step.state for step in again.steps} == {"waiting"}
+    assert (again.state, again.ended_ms, again.retry_from) == ("running", None, None)
     look(world, 12)
     assert {*states(world).values()} == {"succeeded"}
     assert [step.retries for step in view(world).steps] == [1, 1, 1, 1]
