@@ -7,6 +7,7 @@ only the last one is started, never a hundred. Triggers have the same rules, eac
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
@@ -108,13 +109,22 @@ def _kept_out(
         return Outcome.SKIPPED, _SUSPENDED
     late = schedule.starting_deadline_s
     if late is not None and now_ms - due.last_ms > late * 1000:
-        why = _hindered(standing, due.last_ms) or _NOT_RUNNING
-        return Outcome.MISSED, f"{why}, and {duration(late)} later it was too late"
+        return Outcome.MISSED, _too_late(standing, late, due.last_ms, now_ms)
     if standing.live and schedule.concurrency is Concurrency.FORBID:
         return Outcome.SKIPPED, _STILL_ON
     if due.of and _lately(standing, now_ms) >= MOST_AN_HOUR:
         return Outcome.SKIPPED, _STORM
     return None
+
+
+def _too_late(standing: Standing, late_s: int, due_ms: Millis, now_ms: Millis) -> str:
+    after_ms = now_ms - due_ms
+    why = _hindered(standing, due_ms)
+    if not why and after_ms <= _PROMPT_MS:
+        # A busy machine, or a restart: that it did not run is not known.
+        came = duration(math.ceil(after_ms / 1000))
+        return f"The scheduler came to it only {came} later, and {duration(late_s)} were allowed"
+    return f"{why or _NOT_RUNNING}, and {duration(late_s)} later it was too late"
 
 
 def record(

@@ -109,6 +109,21 @@ def test_what_is_later_than_its_deadline_is_missed_with_what_stood_in_the_way() 
     assert decide(replace(strict, standing=found.standing), (), Millis(TWO + HOUR)).start is None
 
 
+@pytest.mark.parametrize(
+    ("after_ms", "says"),
+    [
+        (1_500, "The scheduler came to it only 2 s later, and 1 s were allowed"),
+        (15_001, "The scheduler did not run at that time, and 1 s later it was too late"),
+    ],
+)
+def test_a_scheduler_that_looks_a_little_late_is_not_said_to_have_been_away(
+    after_ms: int, says: str
+) -> None:
+    strict = replace(FRESH, schedule=replace(NIGHTLY, starting_deadline_s=1))
+    (missed,) = decide(strict, (), Millis(TWO + after_ms)).standing.runs
+    assert (missed.outcome, missed.text) == (Outcome.MISSED, says)
+
+
 def test_the_full_stop_of_what_stood_in_the_way_does_not_stand_within_a_sentence() -> None:
     strict = replace(NIGHTLY, starting_deadline_s=20)
     away = hindered(Standing(), "JupyterHub does not answer.", TWO)
