@@ -102,6 +102,13 @@ def ours() -> tuple[Script, ...]:
             makes="mnist_cnn.pt",
         ),
         _ours(
+            "data-loader",
+            "data_loader.py",
+            r"^step (\d+):",
+            final=r"^final (\S+)",
+            makes="model.pt",
+        ),
+        _ours(
             "keras",
             "keras_fit.py",
             r"^Epoch (\d+)/",

@@ -312,7 +312,8 @@ def _hibernation(facts: Facts) -> tuple[Finding, ...]:
         return (Finding(check=check, level=ADVICE, found=found, change=change),)
     if not facts.semaphores:
         change = (
-            "With a C compiler, or a wheel that has the library, pools of processes can be saved."
+            "With a C compiler, or a wheel that has the library, pools of processes and workers of"
+            " data loaders can be saved."
         )
         return (Finding(check=check, level=ADVICE, found=found, change=change),)
     return (Finding(check=check, level=OK, found=found),)

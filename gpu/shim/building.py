@@ -37,7 +37,7 @@ _PARTS = (
 )  # fmt: skip
 #: Beside a tree that can be saved, and beside CRIU: `gpu.hibernation` says what they are for.
 SEMAPHORES, SECCOMP = "libgpucommons-semaphores.so", "libgpucommons-seccomp.so"
-PRELOADED = {SEMAPHORES: "semaphores.c", SECCOMP: "seccomp.c"}
+PRELOADED = {SEMAPHORES: ("removed_names.c", "semaphores.c"), SECCOMP: ("seccomp.c",)}
 _PRELOAD = HERE.parent / "hibernation" / "preload"
 #: Where they lie, in a checkout and in an installed package.
 PRELOADS = _PRELOAD / "lib"
@@ -123,10 +123,10 @@ def build_preloads(
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        for name, source in PRELOADED.items():
+        for name, sources in PRELOADED.items():
             library = Path(scratch) / name
-            sources = [str(_PRELOAD / source), "-o", str(library)]
-            _run([*compiler(machine), *_FLAGS, *flags, "-shared", *sources])
+            paths = [str(_PRELOAD / source) for source in sources]
+            _run([*compiler(machine), *_FLAGS, *flags, "-shared", *paths, "-o", str(library)])
             library.replace(folder / name)
     return folder
 

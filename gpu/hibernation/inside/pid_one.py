@@ -26,6 +26,7 @@ from gpucommons.gpu.hibernation.inside import (
     mounts_and_descriptors,
     processes,
     saving,
+    shared_memory,
     waking,
 )
 from gpucommons.gpu.hibernation.inside.by_root import rights
@@ -38,6 +39,8 @@ FORWARDED = (
 #: How long an orphaned tree has between SIGTERM and its end, and how long saving it may take.
 _ORPHAN_GRACE_S = 10
 _ORPHAN_SAVE_S = 600
+#: How often shared memory that nobody holds any more is looked for.
+_TIDY_S = 10
 _LONGEST_REQUEST = 1 << 12
 _REQUEST_S = 5
 
@@ -133,7 +136,8 @@ class _PidOne:
 
     def _serve(self, listener: socket.socket, wakeup: socket.socket) -> int:
         while True:
-            for key, _ in self._selector.select():
+            shared_memory.remove_unheld()
+            for key, _ in self._selector.select(_TIDY_S):
                 status = None
                 if key.fileobj is listener:
                     status = self._answer(listener)

@@ -7,9 +7,12 @@ has nothing that its user has not: no right, and no descriptor of PID 1's.
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import os
+import signal
 import tarfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,6 +21,8 @@ from gpucommons.gpu.hibernation.process_image import Deadline
 
 _PLACE = Path("/dev/shm")  # noqa: S108 - the kernel's place for shared memory
 _PIECE_BYTES = 1 << 20
+#: What the preloaded library calls a file whose name was removed while somebody held it.
+_HIDDEN = ".gone."
 
 
 def used_bytes() -> int:
@@ -27,6 +32,32 @@ def used_bytes() -> int:
     except OSError:
         return 0
     return (found.f_blocks - found.f_bfree) * found.f_frsize
+
+
+def remove_unheld() -> None:
+    """Remove hidden files that nobody has open or mapped any more.
+
+    The library does so whenever another name is removed there; no more may be.
+    """
+    with suppress(OSError):
+        for path in _PLACE.glob(f"{_HIDDEN}*"):
+            with suppress(OSError):
+                if _is_unheld(path):
+                    path.unlink()
+
+
+def _is_unheld(path: Path) -> bool:
+    """Whether the kernel gives a lease for writing: it gives none where anybody else holds the file."""
+    file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        # Who opens it meanwhile has this signal sent to us, which does nothing.
+        fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return True
 
 
 def pack(target: Path, deadline: Deadline) -> None:

@@ -1,8 +1,9 @@
-"""Libraries that programs load first: a tree's, so that its semaphores can be saved, and CRIU.
+"""Libraries that programs load first: a tree's, so that memory it shares can be saved, and CRIU.
 
-Compiled as the shim is. Where one is missing everything else works: without that of semaphores what
-uses named ones is refused (``multiprocessing``'s locks, queues and pools), without that of CRIU every
-tree in a container with a system call filter is. The refusal says so.
+Compiled as the shim is. Where one is missing everything else works: without the tree's, what shares
+memory through files without a name is refused (``multiprocessing``'s locks, queues, pools and arrays,
+torch's data loaders), without that of CRIU every tree in a container with a system call filter is. The
+refusal says so.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
  *
  * The C library makes a semaphore from a file and programs remove its name at once, as
  * multiprocessing does. A mapped file without a name can't be saved by an ordinary user: finding it
- * again takes rights over the whole machine. So a removed name becomes a hidden one here. The tree's
- * /dev/shm ends with the tree, and so do they.
+ * again takes rights over the whole machine. So a removed name becomes a hidden one here
+ * (removed_names.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "removed_names.h"
 
 /* It moved in glibc 2.34; a library built on a new machine runs on old ones too. */
 #if defined(__x86_64__)
@@ -122,12 +124,7 @@ EXPORTED int sem_close(sem_t *semaphore)
 
 EXPORTED int sem_unlink(const char *name)
 {
-	static unsigned count;
-	char path[LONGEST + 32], hidden[64];
+	char path[LONGEST + 32];
 
-	if (!place(path, sizeof path, name))
-		return -1;
-	snprintf(hidden, sizeof hidden, "/dev/shm/.gone.%d.%u", getpid(),
-		 __sync_fetch_and_add(&count, 1));
-	return rename(path, hidden);
+	return place(path, sizeof path, name) ? hide(path) : -1;
 }

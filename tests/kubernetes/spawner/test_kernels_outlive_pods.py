@@ -190,7 +190,8 @@ def test_kernels_answer_with_their_variables_in_a_pod_on_the_other_node(
     server.run(first, "import os; x = 41; data = os.urandom(50 << 20); total = sum(data)")
     server.run(second, "text = 'kept'")
     # Memory of a removed file: CRIU cannot save that without rights over the machine.
-    server.run(refused, "import multiprocessing; a = multiprocessing.RawArray('i', 4); y = 7")
+    unnamed = "import mmap, tempfile; f = tempfile.TemporaryFile(); f.truncate(9)"
+    server.run(refused, f"{unnamed}; a = mmap.mmap(f.fileno(), 9); y = 7")
     pod = hub.pod("alice")
     assert pod is not None
 

@@ -62,7 +62,8 @@ _CODE = {
     "moved": "x = 5; import socket; own = socket.create_server(('127.0.0.1', 0)); print(own.getsockname()[1])",
     "refused": "x = 1; import os; os.makedirs('that goes'); os.chdir('that goes')",
     "library": "import ctypes; x = ctypes.CDLL('some_library.so')",
-    "shared": "from multiprocessing import RawArray; shared = RawArray('i', 9); x = 1",
+    "shared": "import mmap, tempfile; f = tempfile.TemporaryFile(); f.truncate(9);"
+    " shared = mmap.mmap(f.fileno(), 9); x = 1",
 }
 
 
