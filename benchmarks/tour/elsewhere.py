@@ -45,5 +45,4 @@ def _figures(name: str, words: tuple[str, ...]) -> dict[str, object]:
         if done.returncode:
             message = f"{name}: a row does not hold (its own words are above)"
             raise TourFailedError(message)
-        (found,) = json.loads(file.read_text(encoding="utf-8"))
-    return dict(found)
+        return dict(json.loads(file.read_text(encoding="utf-8")))

@@ -216,7 +216,7 @@ def test_a_kernel_that_cannot_be_saved_ends_as_ever_and_that_is_said(damaged: Da
     assert kernel not in kernels_of(damaged.server)
     _because(damaged, "shared")
     # Its variables are not called gone: they are offered.
-    assert lost(damaged.server)[kernel]["stored"] == 2
+    assert lost(damaged.server)[kernel]["stored"] == 1
 
 
 def test_a_woken_kernel_listens_where_nobody_could_have_waited_for_it(damaged: Damaged) -> None:

@@ -28,7 +28,8 @@ array, value = multiprocessing.RawArray("d", 4000), multiprocessing.Value("i", 5
 memory = shared_memory.SharedMemory(create=True, size=100)
 memory.unlink()
 child = os.fork()
-print("ready", flush=True)
+if child:
+    print("ready", flush=True)
 time.sleep(1)
 if not child:
     array[7], value.value, memory.buf[0] = 2.5, 6, 9
