@@ -171,7 +171,7 @@ class Pages(Texts):
 
     def sources(self) -> Iterator[Path]:
         """The files that hold texts."""
-        for folder in ("scheduler/models", "scheduler/pages", "spawner"):
+        for folder in ("scheduler/languages", "scheduler/models", "scheduler/pages", "spawner"):
             yield from sorted((ROOT / folder).rglob("*.py"))
         yield from sorted((ROOT / "scheduler/pages/templates").glob("*.html"))
         yield from sorted((ROOT / "spawner/templates").rglob("*.html"))

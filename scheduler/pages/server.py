@@ -19,6 +19,7 @@ from tornado.web import Application, RedirectHandler, StaticFileHandler
 from gpucommons.gpu.connections import unix_sockets
 from gpucommons.gpu.connections.listening import BACKLOG
 from gpucommons.scheduler.client import AsyncSchedulerClient
+from gpucommons.scheduler.languages.sentences import sentence, translated
 from gpucommons.scheduler.languages.texts import languages, of_template, of_template_many
 from gpucommons.scheduler.models.text.number_words import decimal
 from gpucommons.scheduler.models.text.report_rows import simulated_note
@@ -103,6 +104,7 @@ def templates() -> jinja2.Environment:
     environment.filters |= {
         "iso": words.iso,
         "clock": words.clock,
+        "sentence": sentence,
         "dated": words.dated,
         "gpus": words.gpus,
         "number": words.amount,
@@ -111,6 +113,7 @@ def templates() -> jinja2.Environment:
         "decimal": decimal,
         "simulated_note": simulated_note,
     }
+    environment.tests["in_readers_words"] = lambda text: translated(text) is not None
     return environment
 
 

@@ -7,23 +7,18 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_milli_gpu
-from gpucommons.scheduler.languages.texts import gettext, gettext_noop, ngettext
+from gpucommons.scheduler.languages.texts import gettext, ngettext
 from gpucommons.scheduler.models import IdleView, LeaseView, OfferView
 from gpucommons.scheduler.models.notebooks.leases import idle_length
 from gpucommons.scheduler.models.text.size_words import size_text
 from gpucommons.scheduler.pages.present import words
+from gpucommons.scheduler.pages.present.why_it_waits import Blocking, why
 
 _HOLDING = frozenset({"granted", "active", "warned"})
 #: Phases in which there is a notebook.
 _WITH_NOTEBOOK = frozenset({"starting", "running"})
 _RUNNING = frozenset({"active", "warned"})
 _SHOWN_HOLDERS = 8
-#: What can be done about what is in the way.
-_BUTTONS = {
-    "release": gettext_noop("Release it"),
-    "leave": gettext_noop("Give it up"),
-    "pause": gettext_noop("Pause it"),
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,17 +35,6 @@ class Take:
     """A smaller size that is free now."""
 
     milli_gpu: int
-    label: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Blocking:
-    """What alone is in the way, and the button for it."""
-
-    text: str
-    #: Of the lease or job; empty where somebody else is to be asked.
-    holder: str
-    #: ``Release it``.
     label: str
 
 
@@ -86,6 +70,8 @@ class TicketState:
     note: str
     reason: str
     unblock: str
+    #: In which language these are, and what is in the way: all of them in one.
+    said_in: str
     blocking: Blocking | None
     #: ``Likely 10–25 min (past estimates right 8 of 10).``
     likely: str
@@ -146,9 +132,7 @@ def ticket_state(
         asked=words.asked(lease.milli_gpu, lease.gpu_kind),
         requested_ms=lease.requested_ms,
         note=_note(lease, phase, owner),
-        reason=lease.reason.text if lease.reason and waiting else "",
-        unblock=(lease.reason.unblock or "") if lease.reason and waiting else "",
-        blocking=_blocking(lease) if waiting else None,
+        **why(lease.reason if waiting else None),
         likely=_likely(lease, offer) if waiting else "",
         likely_bar=_likely_bar(lease, now_ms) if waiting else None,
         holders_title=_holders_title(lease, offer) if waiting else "",
@@ -157,14 +141,6 @@ def ticket_state(
         follow=viewer.follow_url if phase == "running" and not owner else None,
         simulated=bool((lease.slice and lease.slice.simulated) or (offer and offer.simulated)),
     )
-
-
-def _blocking(lease: LeaseView) -> Blocking | None:
-    found = None if lease.reason is None else lease.reason.blocker
-    if found is None:
-        return None
-    label = gettext(_BUTTONS[found.action]) if found.action in _BUTTONS else ""
-    return Blocking(text=found.text, holder=found.id if label else "", label=label)
 
 
 def choices(offer: OfferView) -> tuple[Choice, ...]:

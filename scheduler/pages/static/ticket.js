@@ -51,6 +51,9 @@ function show(page, state) {
       element.textContent = text;
     }
   }
+  for (const element of page.querySelectorAll('[data-said]')) {
+    element.lang = state.said_in;
+  }
   showLikely(page, state.likely_bar);
   showHolders(page.querySelector('[data-holders]'), state.holders);
   showBlocking(page.querySelector('[data-blocking]'), state.blocking);
