@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NewType
 
+#: What a task of a Slurm array is told is its index, which is its number everywhere.
+TASK_INDEX = "SLURM_ARRAY_TASK_ID"
 #: A lowercase UUIDv7.
 ParentId = NewType("ParentId", str)
 
@@ -26,6 +28,10 @@ class ParentKind(StrEnum):
     PIPELINE = "pipeline"
 
 
+#: Their children are called by their own name and a number.
+NUMBERED = frozenset({ParentKind.SWEEP, ParentKind.MAP})
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parent:
     """What a job says of what it is part of."""
@@ -34,5 +40,5 @@ class Parent:
     kind: ParentKind
     #: Readable, for pages.
     name: str
-    #: Which of its children it is, from 1; 0 where they are not counted.
+    #: Which of its children it is: from 1, of an array's tasks its index; 0 where they are not counted.
     number: int = 0

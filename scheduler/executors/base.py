@@ -110,7 +110,9 @@ def gang_of(launch: Launch, places: Sequence[Place]) -> Gang:
 def of_parent(workload: Workload) -> dict[str, str]:
     """What a job is told of the sweep, map, schedule or pipeline that it is part of."""
     found = workload.spec.part_of
-    return {} if found is None else {"GPUCOMMONS_PARENT_NAME": found.name}
+    if found is None:
+        return {}
+    return {"GPUCOMMONS_PARENT_ID": found.parent_id, "GPUCOMMONS_PARENT_NAME": found.name}
 
 
 class Executor(Protocol):

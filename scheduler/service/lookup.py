@@ -84,6 +84,8 @@ def find_job(service: Service, principal: Principal, ref: str) -> Workload:
             raise UnknownWorkload
         return found
     team, _, name = ref.rpartition("/")
+    # A task of an array is ``digits-7_0`` in Slurm's words, and its job ``digits-7-0``.
+    name = name.replace("_", "-")
     where = WorkloadFilter(
         kinds=_JOB_KINDS,
         name=name,

@@ -342,8 +342,8 @@ class Store(Protocol):
         """The unconsumed submit of a workload: it reads as ``queued``."""
         ...
 
-    def next_name(self, team: TeamName, base: str) -> str:
-        """The next free readable name of a team: ``digits-7``; reserved at once, never reused."""
+    def next_name(self, team: TeamName, base: str, wanted: int | None = None) -> str:
+        """The next free name of a team, ``digits-7``, or with a ``wanted`` later number; never reused."""
         ...
 
     def note_upload(self, sha256: str, by: UserName, *, at_ms: Millis) -> None:

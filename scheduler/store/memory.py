@@ -69,7 +69,7 @@ class MemoryStore(SqlParts):
         self._ledger: dict[tuple[WorkloadId, Millis], LedgerRow] = {}
         self._points: dict[WorkloadId, dict[tuple[str, int, int], LogPoint]] = defaultdict(dict)
         self._estimates: dict[tuple[Millis, WorkloadId], Estimate] = {}
-        self._names: dict[tuple[TeamName, str], int] = defaultdict(int)
+        self._names: dict[tuple[TeamName, str], int] = {}
         self._uploads: dict[tuple[str, UserName], Millis] = {}
         self.reports = MemoryReports(
             rows=lambda from_ms, to_ms: self.ledger(from_ms=from_ms, to_ms=to_ms),
@@ -281,12 +281,14 @@ class MemoryStore(SqlParts):
             pending = self._pending.values()
             return next((i for i in pending if rules.submitted_id(i) == workload_id), None)
 
-    def next_name(self, team: TeamName, base: str) -> str:
-        """The next number for this base."""
+    def next_name(self, team: TeamName, base: str, wanted: int | None = None) -> str:
+        """The next number for this base, or the one that is wanted."""
         with self._lock:
-            base = rules.name_base(base)
-            self._names[team, base] += 1
-            return f"{base}-{self._names[team, base]}"
+            key = team, rules.name_base(base)
+            last = self._names.get(key)
+            is_free = wanted is not None and (last is None or last < wanted)
+            self._names[key] = wanted if wanted is not None and is_free else (last or 0) + 1
+            return f"{key[1]}-{self._names[key]}"
 
     def note_upload(self, sha256: str, by: UserName, *, at_ms: Millis) -> None:
         """Add one, or make it young again."""

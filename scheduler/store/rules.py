@@ -19,7 +19,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.parents import ParentId
+from gpucommons.scheduler.parents import NUMBERED, ParentId
 from gpucommons.scheduler.store.base import (
     EventSight,
     LedgerRow,
@@ -188,11 +188,13 @@ def is_pending_job(workload: Workload) -> bool:
     return workload.state in PENDING_STATES and workload.spec.kind is not Kind.NOTEBOOK
 
 
-def named(intent: Intent, next_name: Callable[[TeamName, str], str]) -> Intent:
-    """The submit of a job under the next name of its base."""
+def named(intent: Intent, next_name: Callable[[TeamName, str, int | None], str]) -> Intent:
+    """The submit of a job under the next name of its base; a trial's with its own number."""
     action = intent.action
     assert isinstance(action, Submit)  # noqa: S101 - nothing else has an owner
-    spec = replace(action.spec, name=next_name(action.spec.team, action.spec.name))
+    spec, parent = action.spec, action.spec.part_of
+    number = parent.number if parent is not None and parent.kind in NUMBERED else None
+    spec = replace(spec, name=next_name(spec.team, spec.name, number))
     return replace(intent, action=replace(action, spec=spec))
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from gpucommons.scheduler.core.model.types import IntentId, Millis, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.errors import PolicyRefused
-from gpucommons.scheduler.parents import ParentId, ParentKind
+from gpucommons.scheduler.parents import TASK_INDEX, ParentId, ParentKind
 
 #: What a parameter may be.
 Value = str | int | float | bool
@@ -122,6 +122,8 @@ class TrialState(StrEnum):
     ENDED = "ended"
 
 
+#: As long as a readable name has room for.
+_LARGEST_INDEX = 999_999_999
 #: Nothing more comes of these.
 OVER = frozenset({TrialState.DONE, TrialState.FAILED, TrialState.ENDED})
 
@@ -151,6 +153,14 @@ class Trial:
     #: Why it ended, for people.
     text: str = ""
     ended_ms: Millis | None = None
+
+    @property
+    def shown_number(self) -> int:
+        """By which people know it: of an array's task its index."""
+        index = self.values.get(TASK_INDEX)
+        if isinstance(index, bool) or not isinstance(index, int):
+            return self.number
+        return index if 0 <= index <= _LARGEST_INDEX else self.number
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

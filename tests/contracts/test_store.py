@@ -366,6 +366,15 @@ def test_names_count_up_per_team_and_are_never_given_twice(store: Store) -> None
     assert long == "a" * 39 + "-1"
 
 
+def test_a_wanted_number_is_given_where_none_after_it_was(store: Store) -> None:
+    assert store.next_name(VISION, "array-1", 0) == "array-1-0"
+    assert store.next_name(VISION, "array-1", 7) == "array-1-7"
+    # Somebody calls a job as the array is called.
+    assert store.next_name(VISION, "array-1") == "array-1-8"
+    assert store.next_name(VISION, "array-1", 8) == "array-1-9"
+    assert store.next_name(VISION, "digits", 3) == "digits-3"
+
+
 def test_names_are_given_once_to_many_threads(store: Store) -> None:
     given: list[str] = []
     threads = [

@@ -43,7 +43,7 @@ export function jobMessages(msg: Messages) {
       if (part.kind === 'look') {
         return trans.__('look at the data of schedule %1', part.name);
       }
-      if (part.number === 0) {
+      if (part.number === 0 && part.kind !== 'map') {
         return trans.__('run of %1 %2', part.kind, part.name);
       }
       return part.kind === 'sweep'

@@ -187,7 +187,7 @@ def _workers(job: models.JobView, attempt: models.AttemptView) -> str:
 
 def _origin(job: models.JobView) -> str:
     """What it was submitted with, where that is another program's habit, or what it is part of."""
-    if job.part_of is not None and job.part_of.number:
+    if job.part_of is not None and (job.part_of.number or job.part_of.kind == "map"):
         return f", {job.part_of.number} of {job.part_of.kind} {job.part_of.name}"
     origin = job.request.labels.get(ORIGIN_LABEL) if job.request is not None else None
     return f" with {origin}" if origin else ""

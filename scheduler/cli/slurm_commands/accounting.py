@@ -9,10 +9,15 @@ from datetime import datetime
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import printable, show, table
-from gpucommons.scheduler.cli.slurm_commands.names import jobs_of
+from gpucommons.scheduler.cli.slurm_commands.names import (
+    jobs_of,
+    name_of_script,
+    number_of,
+    refs_of,
+    shown_name,
+)
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.models.fields import base_name
 
 _DAY_S = 86_400
 _DEFAULT = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
@@ -56,7 +61,7 @@ def sacct(arguments: argparse.Namespace) -> int:
 
 def _asked(scheduler: SchedulerClient, arguments: argparse.Namespace) -> list[models.JobView]:
     if arguments.jobs:
-        return [job for ref in arguments.jobs.split(",") for job in jobs_of(scheduler, ref)]
+        return [job for ref in refs_of(arguments.jobs) for job in jobs_of(scheduler, ref)]
     owner = arguments.user
     if owner is None and arguments.account is None:
         owner = scheduler.send(calls.whoami()).name
@@ -128,9 +133,9 @@ def _started_ms(job: models.JobView) -> int | None:
 
 #: How each column is read of a job.
 COLUMNS: Mapping[str, Callable[[models.JobView], str]] = {
-    "JobID": lambda job: job.name,
-    "JobIDRaw": lambda job: job.id,
-    "JobName": lambda job: base_name(job.name),
+    "JobID": shown_name,
+    "JobIDRaw": lambda job: str(number_of(job.id)),
+    "JobName": name_of_script,
     "Partition": lambda job: job.pool or ",".join(job.pools),
     "Account": lambda job: job.team,
     "User": lambda job: job.owner,

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from gpucommons.scheduler.cli.slurm_commands import quantities
+from gpucommons.scheduler.cli.slurm_commands.names import ARRAY_LABEL
 from gpucommons.scheduler.cli.slurm_commands.options import REFUSED, said
 from gpucommons.scheduler.client.submission import FileJob, default_name
 from gpucommons.scheduler.errors import BadRequest
@@ -23,6 +24,8 @@ _GPUS = re.compile(r"(?:(?P<kind>[A-Za-z][\w.-]*):)?(?P<count>\d{1,6})")
 _SIGNAL = re.compile(r"(?:[BR]{1,2}:)?(?:SIG)?(?P<name>[A-Z0-9]+)(?:@\d+)?")
 _PRIORITIES = ("low", "normal", "high")
 _DEFAULT_MIB = 1024
+_ARRAY_NAME_CHARACTERS = 36
+_LABEL_CHARACTERS = 500
 #: By Slurm's words for what a job waits for.
 _WAITS = {"afterok": "after", "afterany": "after_any", "afternotok": "after_failed"}
 
@@ -93,19 +96,35 @@ def batch_job(
         command=("sh", f"{FOLDER}/run", *interpreter, place, *arguments),
         beside=_programs() if inside else {**_programs(), place: script.text.encode()},
     )
-    name = texts.get("job_name", script.path.stem if script.path else "wrap").replace(".", "-")
+    name = default_name(_name(script, texts).replace(".", "-"))
     role = _role(texts, gpus, tasks)
     fields = _fields(texts, now_ms)
-    fields["env"] = {**_told(texts, role, tasks), **_of_array(indices), **_exported(texts)}
+    told = {
+        "SLURM_JOB_NAME": texts.get("job_name") or (script.path.name if script.path else "wrap")
+    }
+    fields["env"] = {**told, **_told(texts, role, tasks), **_of_array(indices), **_exported(texts)}
+    if indices:
+        # Room for the array's own number: its tasks are called by all of its name.
+        name = name[:_ARRAY_NAME_CHARACTERS].rstrip("-")
+        fields["labels"] = {ORIGIN_LABEL: ORIGIN, **_array_label(indices)}
     return BatchJob(
         job=job,
-        options={"name": default_name(name), **fields},
+        options={"name": name, **fields},
         role=role,
         gpu_kind=kind,
         indices=indices,
         at_once=quantities.at_once(texts["array"]) if indices else None,
         waits=_waits(texts["dependency"]) if "dependency" in texts else {},
     )
+
+
+def _array_label(indices: tuple[int, ...]) -> dict[str, str]:
+    text = quantities.ranges(indices)
+    return {ARRAY_LABEL: text} if len(text) <= _LABEL_CHARACTERS else {}
+
+
+def _name(script: Script, texts: Mapping[str, str]) -> str:
+    return texts.get("job_name", script.path.stem if script.path else "wrap")
 
 
 def _tasks(options: dict[str, object]) -> int:

@@ -1,26 +1,92 @@
-"""What people and scripts name: jobs, arrays, and tasks of arrays (``train-3_7``)."""
+"""What people and scripts name: jobs, arrays, and tasks of arrays (``train-3_7``, ``train-3_[2-5]``)."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.slurm_commands import quantities
 from gpucommons.scheduler.client import SchedulerClient, calls, sweep_calls
 from gpucommons.scheduler.errors import BadRequest, NotFound
+from gpucommons.scheduler.models.fields import name_by_itself
+from gpucommons.scheduler.parents import TASK_INDEX
 
-#: What a task of an array is told is its index.
-INDEX = "SLURM_ARRAY_TASK_ID"
+#: What an array was asked for: ``0-15%4``.
+ARRAY_LABEL = "slurm-array"
 #: No job's name has a line below.
-_TASK = re.compile(r"(?P<array>.+)_(?P<index>\d{1,9})")
+_TASK = re.compile(r"(?P<array>.+)_(?:(?P<index>\d{1,9})|\[(?P<several>[^\]]*)\])")
+#: Between the names of a list; not between the tasks of one.
+_COMMA = re.compile(r",(?![^\[]*\])")
 #: So many jobs one can wait for.
 _MOST_WAITED = 64
 _PATIENCE_S, _STEP_S = 30.0, 0.2
+_PAGE = 500
+
+
+def number_of(job_id: str) -> int:
+    """What a job or an array has as ``SLURM_JOB_ID``: programs read that as a number (``job_files/run``)."""
+    return int(job_id[-7:], 16)
+
+
+def shown_name(job: models.JobView) -> str:
+    """As the commands of Slurm print it: of a task ``ARRAY_INDEX``."""
+    index = None if job.request is None else job.request.env.get(TASK_INDEX)
+    return job.name if job.part_of is None or index is None else f"{job.part_of.name}_{index}"
+
+
+def name_of_script(job: models.JobView) -> str:
+    """What it was called when it was submitted, without numbers."""
+    return name_by_itself(job.name, None if job.part_of is None else job.part_of.kind)
+
+
+def names_of(job: models.JobView, *, as_its_array: bool = True) -> set[str]:
+    """By which it may be named: also as the array that it is of."""
+    found = {job.name, job.id, shown_name(job), str(number_of(job.id))}
+    if as_its_array and job.part_of is not None:
+        found |= {job.part_of.name, job.part_of.id, str(number_of(job.part_of.id))}
+    return found
+
+
+def array_names(array: models.SweepView) -> set[str]:
+    """By which an array may be named."""
+    return {array.name, array.id, str(number_of(array.id))}
+
+
+def named(text: str) -> set[str]:
+    """What a list of names means: ``a-1,b-2_[0-1]`` are ``a-1``, ``b-2_0`` and ``b-2_1``."""
+    found: set[str] = set()
+    for ref in refs_of(text):
+        task = _TASK.fullmatch(ref)
+        several = quantities.indices(task["several"]) if task and task["several"] else None
+        found |= (
+            {ref} if task is None or several is None else {f"{task['array']}_{i}" for i in several}
+        )
+    return found
+
+
+def refs_of(text: str) -> list[str]:
+    """The names of a list."""
+    return [ref for ref in _COMMA.split(text) if ref]
+
+
+def live(scheduler: SchedulerClient, **of: str | None) -> Iterator[models.JobView]:
+    """Jobs that are not over."""
+    cursor: str | None = None
+    while True:
+        page = scheduler.send(calls.jobs(live=True, limit=_PAGE, cursor=cursor, **of))
+        yield from page.jobs
+        cursor = page.cursor
+        if cursor is None:
+            return
 
 
 def array_of(scheduler: SchedulerClient, ref: str) -> models.SweepView | None:
     """The array of this name; None where there is none."""
+    if ref.isdecimal():
+        newest = scheduler.send(sweep_calls.sweeps()).sweeps
+        ref = next((one.id for one in newest if ref in array_names(one)), ref)
     try:
         return scheduler.send(sweep_calls.sweep(ref))
     except NotFound:
@@ -37,7 +103,9 @@ def jobs_of(scheduler: SchedulerClient, ref: str) -> list[models.JobView]:
     """
     task = _TASK.fullmatch(ref)
     if task is not None:
-        return [scheduler.send(calls.job(_task(scheduler, task["array"], int(task["index"]))))]
+        return [scheduler.send(calls.job(one)) for one in _tasks(scheduler, task)]
+    if ref.isdecimal():
+        return _with_number(scheduler, ref)
     try:
         return [scheduler.send(calls.job(ref))]
     except NotFound:
@@ -47,14 +115,26 @@ def jobs_of(scheduler: SchedulerClient, ref: str) -> list[models.JobView]:
     return [scheduler.send(calls.job(one.job_id)) for one in array.trials if one.job_id]
 
 
-def _task(scheduler: SchedulerClient, name: str, index: int) -> str:
+def _with_number(scheduler: SchedulerClient, number: str) -> list[models.JobView]:
+    found = [job for job in live(scheduler) if number in names_of(job)]
+    if not found:
+        message = f"No job that goes on has the number {number}. Name it as sbatch did: train-3."
+        raise NotFound(message)
+    return found
+
+
+def _tasks(scheduler: SchedulerClient, task: re.Match[str]) -> list[str]:
+    """Jobs of the tasks that are named."""
+    name, several = task["array"], task["several"]
+    indices = (int(task["index"]),) if several is None else quantities.indices(several)
     array = array_of(scheduler, name)
     trials = () if array is None else array.trials
-    found = next((one for one in trials if str(one.values.get(INDEX)) == str(index)), None)
-    if found is None or found.job_id is None:
-        message = f"{name}_{index}: there is no such task of an array, or it is not begun yet."
-        raise NotFound(message)
-    return found.job_id
+    jobs = {str(one.values.get(TASK_INDEX)): one.job_id for one in trials if one.job_id}
+    for index in indices:
+        if str(index) not in jobs:
+            message = f"{name}_{index}: there is no such task of an array, or it is not begun yet."
+            raise NotFound(message)
+    return [jobs[str(index)] for index in indices]
 
 
 def waited(
@@ -85,7 +165,7 @@ def waited(
 def _begun(scheduler: SchedulerClient, ref: str, sleep: Callable[[float], None]) -> list[str]:
     task = _TASK.fullmatch(ref)
     if task is not None:
-        return [_task(scheduler, task["array"], int(task["index"]))]
+        return _tasks(scheduler, task)
     try:
         return [scheduler.send(calls.job(ref)).id]
     except NotFound:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from gpucommons.scheduler.errors import BadRequest
@@ -75,6 +76,17 @@ def indices(text: str) -> tuple[int, ...]:
             raise BadRequest(message)
         found.update(several)
     return tuple(sorted(found))
+
+
+def ranges(indices: Sequence[int]) -> str:
+    """``0-2,5`` for 0, 1, 2 and 5: as Slurm writes the tasks of an array."""
+    runs: list[tuple[int, int]] = []
+    for index in indices:
+        if runs and runs[-1][1] == index - 1:
+            runs[-1] = runs[-1][0], index
+        else:
+            runs.append((index, index))
+    return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def at_once(text: str) -> int | None:

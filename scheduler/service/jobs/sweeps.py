@@ -316,7 +316,7 @@ def submit_trial(service: Service, sweep: Sweep, trial: Trial) -> models.JobView
         update={"name": sweep.name, "labels": {**job.labels, **label}}
     )
     part_of = Parent(
-        parent_id=sweep.sweep_id, kind=sweep.kind, name=sweep.name, number=trial.number
+        parent_id=sweep.sweep_id, kind=sweep.kind, name=sweep.name, number=trial.shown_number
     )
     key = _key(sweep, trial)
     return run_again.submit_of_parent(service, owner, job, key=key, part_of=part_of)

@@ -110,7 +110,7 @@ def gpus_in_use(rows: Sequence[LedgerRow], from_ms: int, to_ms: int) -> list[mod
 def trial_view(trial: Trial, jobs: Mapping[WorkloadId, Workload]) -> models.TrialView:
     """One of its trials."""
     return models.TrialView(
-        number=trial.number,
+        number=trial.shown_number,
         values=dict(trial.values),
         state=_state(trial, jobs),
         job_id=trial.job,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 from sqlalchemy import (
     ColumnElement,
@@ -10,6 +10,7 @@ from sqlalchemy import (
     Select,
     Table,
     bindparam,
+    case,
     delete,
     func,
     select,
@@ -105,7 +106,7 @@ def put(connection: Connection, intent: Intent, admit: Admit | None = None) -> I
     owner = rules.job_owner(intent)
     if admit is not None and owner is not None:
         take_turn(connection, owner)
-        intent = rules.named(intent, lambda team, base: next_name(connection, team, base))
+        intent = rules.named(intent, partial(next_name, connection))
     document = encode(intent)
     row = {
         "intent_id": intent.intent_id,
@@ -224,18 +225,23 @@ def answer(connection: Connection, verdicts: tuple[Verdict, ...]) -> None:
         connection.execute(_ANSWER, rows)
 
 
-def next_name(connection: Connection, team: TeamName, base: str) -> str:
-    """The next number for this base."""
+def next_name(connection: Connection, team: TeamName, base: str, wanted: int | None = None) -> str:
+    """The next number for this base, or the one that is wanted."""
     base = rules.name_base(base)
-    row = {"team": team, "base": base, "last": 1}
-    return f"{base}-{connection.execute(_counted(connection.dialect.name), row).scalar_one()}"
+    row = {"team": team, "base": base, "last": 1 if wanted is None else wanted}
+    statement = _counted(connection.dialect.name, wanted=wanted is not None)
+    return f"{base}-{connection.execute(statement, row).scalar_one()}"
 
 
 @cache
-def _counted(dialect: str) -> ReturningInsert[tuple[int]]:
-    key, counted = [names.c.team, names.c.base], {"last": names.c.last + 1}
-    new = insert_of(dialect)(names).on_conflict_do_update(index_elements=key, set_=counted)
-    return new.returning(names.c.last)
+def _counted(dialect: str, *, wanted: bool) -> ReturningInsert[tuple[int]]:
+    new = insert_of(dialect)(names)
+    asked, counted = new.excluded.last, names.c.last + 1
+    last = case((names.c.last < asked, asked), else_=counted) if wanted else counted
+    key = [names.c.team, names.c.base]
+    return new.on_conflict_do_update(index_elements=key, set_={"last": last}).returning(
+        names.c.last
+    )
 
 
 def note_upload(connection: Connection, sha256: str, by: UserName, at_ms: Millis) -> None:

@@ -258,10 +258,10 @@ class SqlStore(SqlParts):
         """The unconsumed submit of a workload."""
         return self._read(lambda c: intents.pending_submit(c, workload_id))
 
-    def next_name(self, team: TeamName, base: str) -> str:
-        """The next number for this base."""
+    def next_name(self, team: TeamName, base: str, wanted: int | None = None) -> str:
+        """The next number for this base, or the one that is wanted."""
         with self._writing() as connection:
-            return intents.next_name(connection, team, base)
+            return intents.next_name(connection, team, base, wanted)
 
     def note_upload(self, sha256: str, by: UserName, *, at_ms: Millis) -> None:
         """Add one, or make it young again."""

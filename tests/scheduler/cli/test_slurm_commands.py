@@ -114,12 +114,53 @@ def test_an_array_becomes_a_map_with_its_limit(cli: Cli, old: Path, world: Watch
         "train-digits-v2-1 1 CONFIGURING    1|\n"
     )
     rows = cli("sacct", "-nP", "-j", "train-digits-v2-1_1", "-o", "JobID,State,AllocCPUS").out
-    assert rows == f"{first['name']}|CONFIGURING|4\n"
+    assert rows == "train-digits-v2-1_1|CONFIGURING|4\n"
     cli("scancel", "train-digits-v2-1")
     assert cli("jobs", "--output", "json").json["jobs"][0]["state"] in {"cancelling", "cancelled"}
     upkeep.step()
     (array,) = cli("sweep", "list", "--output", "json").json["sweeps"]
     assert (array["ended_ms"] is not None, array["begun"]) == (True, 1)
+
+
+def test_a_task_has_the_number_of_its_index_everywhere(
+    cli: Cli, old: Path, world: WatchedWorld
+) -> None:
+    cli("sbatch", "--array=0-4%2", "-J", "train", "--wrap", "true")
+    upkeep = Sweeps(world.service, epoch=lambda: world.loop.epoch)
+    for _ in range(3):
+        upkeep.step()
+
+    names = [job["name"] for job in cli("jobs", "--output", "json").json["jobs"]]
+    assert sorted(names) == ["train-1-0", "train-1-1"]
+    assert ", 0 of map train-1" in cli("show", "train-1_0").out
+    trials = cli("sweep", "show", "train-1", "--output", "json").json["trials"]
+    assert [one["number"] for one in trials] == [0, 1]
+    # What has not begun stands in one line, as Slurm has it, or in one for each task.
+    listed = cli("squeue", "-h", "-o", "%i %j %T %r").out.splitlines()
+    assert listed[-1] == "train-1_[2-4%2] train PENDING JobArrayTaskLimit"
+    assert {line.split()[0] for line in listed[:2]} == {"train-1_0", "train-1_1"}
+    apart = cli("squeue", "-hr", "-j", "train-1_[1-3]", "-o", "%i").out.split()
+    assert apart == ["train-1_1", "train-1_2", "train-1_3"]
+    assert "train-1_[2" not in cli("squeue", "-t", "R,CF").out
+    # What a script is told as its numbers is taken, too.
+    number = cli("squeue", "-h", "-j", "train-1_1", "-o", "%A").out.strip()
+    assert cli("squeue", "-h", "-j", number, "-o", "%i").out == "train-1_1\n"
+
+    assert cli("scancel", "train-1_[0-1]").out.split()[::2][:1] == ["train-1_0"]
+    (array,) = cli("sweep", "list", "--output", "json").json["sweeps"]
+    assert array["ended_ms"] is None  # two tasks are cancelled, and the array goes on
+    assert "train-1_4: there is no such task" in cli("scancel", "train-1_4").err
+    cli("scancel", str(int(array["id"][-7:], 16)))
+    upkeep.step()
+    (array,) = cli("sweep", "list", "--output", "json").json["sweeps"]
+    assert array["ended_ms"] is not None
+    assert "No job that goes on has the number 12" in cli("scancel", "12").err
+
+
+@given(st.sets(st.integers(0, 60), min_size=1))
+def test_tasks_are_written_as_they_are_read(indices: set[int]) -> None:
+    text = quantities.ranges(sorted(indices))
+    assert quantities.indices(text) == tuple(sorted(indices))
 
 
 def test_an_array_without_a_limit_comes_into_line_whole_and_can_be_waited_for(
@@ -225,7 +266,8 @@ def test_tasks_of_one_node_share_one_worker() -> None:
     found = role_of("#SBATCH -n 4 -c 2 --gpus-per-task=1 --mem-per-cpu=1G --exclusive=user")
     assert (found["milli_gpu"], found["cpu_milli"], found["memory_mib"]) == (4000, 8000, 8192)
     assert found["env"] == {
-        "SLURM_CPUS_PER_TASK": "2", "SLURM_GPUS_ON_NODE": "4", "SLURM_GPUS_PER_TASK": "1",
+        "SLURM_JOB_NAME": "wrap", "SLURM_CPUS_PER_TASK": "2", "SLURM_GPUS_ON_NODE": "4",
+        "SLURM_GPUS_PER_TASK": "1",
         "SLURM_MEM_PER_NODE": "8192", "SLURM_NTASKS": "4",
     }  # fmt: skip
     assert (
@@ -265,7 +307,7 @@ def test_a_begin_is_local_time() -> None:
 def test_the_script_is_told_what_slurm_tells(tmp_path: Path) -> None:
     """The files that go along, run as a worker runs them."""
     text = """#!/bin/sh
-srun -n1 --gres=gpu:1 -u sh -c 'echo "$SLURM_JOB_ID $SLURM_NTASKS $SLURM_RESTART_COUNT $1"' x "$1"
+srun -n1 --gres=gpu:1 -u sh -c 'echo "$SLURM_JOB_NAME $SLURM_JOB_ID $SLURM_NTASKS $SLURM_RESTART_COUNT $1"' x "$1"
 export CUDA_VISIBLE_DEVICES=0,1,2,3
 srun -l sh -c 'echo "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID task $SLURM_PROCID of $SLURM_NTASKS on $CUDA_VISIBLE_DEVICES"; exit "$((SLURM_PROCID * 3))"' || echo "worst $?"
 scontrol requeue "$SLURM_JOB_ID" && scontrol show hostnames
@@ -277,16 +319,20 @@ srun --ntasks 4 hostname || echo refused
     work = tmp_path / "work"
     with tarfile.open(fileobj=io.BytesIO(packed.content)) as archive:
         archive.extractall(work, filter="data")
-    told = {"GPUCOMMONS_JOB_ID": "id", "GPUCOMMONS_JOB_NAME": "a-1", "GPUCOMMONS_ATTEMPT": "2"}
-    told |= {"SLURM_ARRAY_TASK_ID": "7", "GPUCOMMONS_PARENT_NAME": "a"}
+    told = {
+        "GPUCOMMONS_JOB_ID": "019a-00000fe",
+        "GPUCOMMONS_JOB_NAME": "a-1",
+        "GPUCOMMONS_ATTEMPT": "2",
+    }
+    told |= {"SLURM_ARRAY_TASK_ID": "7", "GPUCOMMONS_PARENT_ID": "019a-00000a0"}
     told |= made.options["env"]  # type: ignore[operator] # variables
     done = subprocess.run(
         made.job.command, cwd=work, env={**os.environ, **told}, capture_output=True, text=True,
         timeout=60, check=True,
     )  # fmt: skip
     first, *tasks, node, refused = done.stdout.splitlines()
-    assert (first, node, refused) == ("id 1 1 5", os.uname().nodename, "refused")
-    assert sorted(tasks) == ["a_7 task 0 of 2 on 0,1", "a_7 task 1 of 2 on 2,3", "worst 3"]
+    assert (first, node, refused) == ("wrap 254 1 1 5", os.uname().nodename, "refused")
+    assert sorted(tasks) == ["160_7 task 0 of 2 on 0,1", "160_7 task 1 of 2 on 2,3", "worst 3"]
     assert "gpucommons submit --workers 4 -- COMMAND" in done.stderr
 
 
