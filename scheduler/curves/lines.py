@@ -31,10 +31,10 @@ _PAIR = re.compile(
     r"(?P<name>[A-Za-z][\w./@-]{0,47}(?:'s)?(?: [A-Za-z][\w@-]{0,23}){0,2})(?P=quote)"
     rf" {{0,4}}[:=] {{0,8}}(?:['\"]|tensor\(|np\.float\d\d\()?{_VALUE}{_END}"
 )
-#: ``train loss 2.1``, ``Loss 6.9 (7.0)``, ``Acc@1 0.0``: no sign between name and number.
+#: ``train loss 2.1``, ``Test set accuracy 0.9``, ``Loss 6.9 (7.0)``, ``Acc@1 0.0``: no sign between name and number.
 _SPACED = re.compile(
-    r"(?<![\w.?&/%$+-])(?P<name>(?:(?:train|training|val|valid|validation|test|eval|dev|avg|average|mean"
-    r"|running|total)[ _])?(?:loss|acc|accuracy|ppl|perplexity|[Ll]oss|[Aa]ccuracy|Acc(?:@[15])?))"
+    r"(?<![\w.?&/%$+-])(?P<name>(?:(?i:train|training|val|valid|validation|test|eval|dev|avg|average|mean"
+    r"|running|total)(?: set)?[ _])?(?:loss|acc|accuracy|ppl|perplexity|[Ll]oss|[Aa]ccuracy|Acc(?:@[15])?))"
     rf" {{1,8}}{_VALUE}{_END}"
 )
 _SHARE = re.compile(r"\b(?P<name>[Aa]cc(?:uracy)?)[:=]? {1,8}(?P<of>\d{1,12})/(?P<all>\d{1,12})\b")

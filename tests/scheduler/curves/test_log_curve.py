@@ -72,6 +72,19 @@ PRINTED: dict[str, tuple[list[str], tuple[str, int, int | None, dict[str, float]
             {"Loss": 1.25, "Average loss": 0.0571, "Accuracy": 0.9809, "epoch": 0.0107},
         ),
     ),
+    "JAX's own example": (
+        [
+            "Epoch 3 in 2.12 sec",
+            "Training set accuracy 0.918",
+            "Test set accuracy 0.9",
+        ],
+        (
+            "epoch",
+            3,
+            None,
+            {"Training set accuracy": 0.918, "Test set accuracy": 0.9, "epoch": 3},
+        ),
+    ),
     "ImageNet": (
         ["Epoch: [1][  10/5005]\tTime  0.5 ( 0.6)\tLoss 6.9e+00 (7.0e+00)\tAcc@1   0.50 (  0.00)"],
         ("step", 5015, None, {"Loss": 6.9, "Acc 1": 0.5, "epoch": 1.002}),
