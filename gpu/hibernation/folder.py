@@ -143,6 +143,13 @@ def take_back(folder: Path) -> bool:
     return (folder / COMPLETE / DESCRIPTION).is_file()
 
 
+def keep_refused(folder: Path) -> bool:
+    """Whether an image whose wake was refused can be woken again: nothing of it had come to life."""
+    with suppress(OSError):
+        (folder / REFUSED).rename(folder / COMPLETE)
+    return (folder / COMPLETE / DESCRIPTION).is_file()
+
+
 def read_note(path: Path) -> str | None:
     """What a small file says; None where none lies there. Nobody waits for what is no file.
 

@@ -15,6 +15,7 @@ CALLS_OUTSIDE = (
 )
 
 WANTS_RIGHTS = "It wants rights that its user has not."
+PORT_TAKEN = "A port that it listens on is taken."
 #: What CRIU says, and what it means for whoever ran the program.
 _SAVING = (
     (r"Connected TCP socket|tcp-established", "It holds a network connection."),
@@ -56,7 +57,7 @@ _WAKING = (
     (r"File (?P<what>\S+) has bad size", "{what} was open, and it changed since."),
     # CRIU leaves out the slash that paths begin with.
     (r"Can't open file /?(?P<what>[^\s:]+)", "/{what} was open, and it cannot be opened now."),
-    (r"Can't bind inet socket|Address already in use", "A port that it listens on is taken."),
+    (r"Can't bind inet socket|Address already in use", PORT_TAKEN),
     (r"[Cc]an't .*connect.*unix|Can't connect .* socket", "A socket that it used is gone."),
     (r"set_tid|Pid \d+ do(?:es)? not match", "A process number that it needs is taken."),
     (r"No space left on device|Cannot allocate memory", "There is not enough memory."),

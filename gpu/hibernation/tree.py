@@ -200,6 +200,13 @@ class HibernatableTree:
         """Whether the image stays, although somebody is waking it: nothing of it runs then, or will."""
         return layout.take_back(self.folder)
 
+    def keep_refused(self) -> bool:
+        """Whether an image whose wake was refused, for what passes, can be woken again.
+
+        What was to wake it ends a moment after it has said so.
+        """
+        return self.settled(_REST_S) and layout.keep_refused(self.folder)
+
     def remove(self) -> None:
         """Remove the folder with the image. A tree that lives there keeps both."""
         if not self.lives():

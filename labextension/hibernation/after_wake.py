@@ -113,6 +113,9 @@ class Listener(Protocol):
     def has_heard(self, kernel_id: str, mark: str) -> bool:
         """Whether it has heard this mark, and so all that was said before it."""
 
+    def listen_anew(self, kernel_id: str) -> None:
+        """It is at other ports."""
+
     def knows(self, kernel_id: str) -> Mapping[str, str | None]:
         """Of cells whose kernel may have said more than was written down: the last message that was."""
 
@@ -174,10 +177,14 @@ class Acquaintance:
         if header.get("msg_type") == "iopub_welcome":
             # It greets whoever begins to listen.
             self._is_heard.set()
-        elif json.loads(parent).get("session") != self._session.session:
+            return
+        asked_by = str(json.loads(parent).get("session"))
+        if not asked_by.startswith(OURS):
             self._record(parts)
-        else:
-            self._is_heard.set()
+            return
+        # Another of us may have asked it while it was woken a second time.
+        self._is_heard.set()
+        if asked_by == self._session.session:
             self._take(self._session.deserialize(message))
 
     def _take(self, told: dict[str, Any]) -> None:

@@ -37,6 +37,8 @@ class HibernatingProvisioner(LocalProvisioner):
     tree: HibernatableTree | None = None
     #: Started from an image.
     is_woken = False
+    #: Of an image, with the ports to which it was moved.
+    moved: Record | None = None
     _keeper: Keeper | None = None
     #: Of what Jupyter started.
     _own_pid: int | None = None
@@ -70,10 +72,10 @@ class HibernatingProvisioner(LocalProvisioner):
         record = keeper.waking.pop(self.kernel_id, None)
         self.tree = keeper.tree(self.kernel_id)
         if record is not None:
-            moved = self._take_connection(record, self.tree)
+            self.moved = self._take_connection(record, self.tree)
             # Also on a full disk: this server knows it.
             with suppress(OSError):
-                keeper.note(moved)
+                keeper.note(self.moved)
         kwargs = await self._as_ever(kwargs)
         alive = this_process()
         handed = () if alive is None else (alive,)

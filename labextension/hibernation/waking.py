@@ -20,6 +20,8 @@ from jupyter_client.session import new_id_bytes
 from jupyter_core.utils import ensure_async
 
 from gpucommons.gpu.hibernation.process_image import hindrance, lacking_here
+from gpucommons.gpu.hibernation.refusals import PORT_TAKEN
+from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused
 from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.hibernation.after_wake import Acquaintance
 from gpucommons.labextension.hibernation.keeper import Keeper
@@ -35,6 +37,8 @@ _WAKE_S = 660.0
 #: Between two tries to reach a kernel that is being woken: what it says before it is heard is lost,
 #: and Jupyter's usual tenth of a second was a line of a cell that prints ten.
 _TRY_EVERY_MS = 5
+#: Ports are chosen a moment before the wake, and somebody may be quicker: so often others are chosen.
+_TRIES_ELSEWHERE = 3
 _UNSAVED = "It ended with its server, and nothing of its memory was saved."
 
 
@@ -182,24 +186,30 @@ async def watch(server: Any, keeper: Keeper, acquaintance: Acquaintance, record:
     """
     kernel_id = acquaintance.kernel_id
     kernel = server.kernel_manager.get_kernel(kernel_id)
-    provisioner = kernel.provisioner
-    if not getattr(provisioner, "is_woken", False):
+    if not getattr(kernel.provisioner, "is_woken", False):
         return
     begun = time.monotonic()
-    refused = await asyncio.to_thread(provisioner.tree.awake, _WAKE_S)
+    tree = kernel.provisioner.tree
+    refused = await asyncio.to_thread(tree.awake, _WAKE_S)
+    for _ in range(_TRIES_ELSEWHERE):
+        if not await _is_whole(tree, refused):
+            break
+        acquaintance = await _wake_elsewhere(server, keeper, record)
+        refused = await asyncio.to_thread(tree.awake, _WAKE_S)
     if refused is None:
         log.info("kernel %s is awake (%.2f s)", kernel_id, time.monotonic() - begun)
         acquaintance.renew(os.environ)
         await acquaintance.speak(keeper.listener)
         # Its user may have ended it meanwhile.
         if keeper.record(kernel_id) is not None:
-            keeper.say_woken(record, await asyncio.to_thread(provisioner.tree.why_parked))
+            keeper.say_woken(record, await asyncio.to_thread(tree.why_parked))
         await acquaintance.learn_state()
         _tell_pages(server, kernel_id)
         return
     log.warning("kernel %s begins anew: %s", kernel_id, refused.because)
     if keeper.record(kernel_id) is not None:
-        keeper.lose(record, refused.because)
+        leave = keeper.wait if await _is_whole(tree, refused) else keeper.lose
+        leave(record, refused.because)
     kernel.stop_restarter()
     server.kernel_manager.stop_buffering(kernel_id)
     if hasattr(kernel, "_kernel_info_future"):
@@ -208,6 +218,33 @@ async def watch(server: Any, keeper: Keeper, acquaintance: Acquaintance, record:
     _change_connection(kernel)
     await ensure_async(server.kernel_manager.restart_kernel(kernel_id, now=True))
     _have_pages_connect_anew(server, kernel_id)
+
+
+async def _is_whole(tree: HibernatableTree, refused: Refused | None) -> bool:
+    """Whether a refused image can be woken: only a port was taken, which others are not."""
+    if refused is None or refused.because != PORT_TAKEN:
+        return False
+    return await asyncio.to_thread(tree.keep_refused)
+
+
+async def _wake_elsewhere(server: Any, keeper: Keeper, record: Record) -> Acquaintance:
+    """Try it once more at other ports; whoever has connected to those before connects anew."""
+    kernels, kernel_id = server.kernel_manager, record.kernel_id
+    kernel = kernels.get_kernel(kernel_id)
+    log.warning("kernel %s wakes at other ports: one was taken meanwhile", kernel_id)
+    # It would have a fresh one in its place.
+    kernel.stop_restarter()
+    kernels.stop_buffering(kernel_id)
+    keeper.waking[kernel_id] = kernel.provisioner.moved
+    await ensure_async(kernel.restart_kernel(now=True))
+    kernels.stop_watching_activity(kernel_id)
+    kernels.start_watching_activity(kernel_id)
+    kernels._kernel_ports[kernel_id] = kernel.ports
+    acquaintance = _put_back(server, record)
+    if keeper.listener is not None:
+        keeper.listener.listen_anew(kernel_id)
+    _have_pages_connect_anew(server, kernel_id)
+    return acquaintance
 
 
 def _tell_pages(server: Any, kernel_id: str) -> None:

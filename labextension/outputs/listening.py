@@ -126,6 +126,11 @@ class Outputs:
                     self._behind.setdefault(run.kernel_id, _Behind())
                 _quietly(self._listen, run.kernel_id)
 
+    def listen_anew(self, kernel_id: str) -> None:
+        """It is at other ports."""
+        if kernel_id in self._heard:
+            _quietly(self._listen, kernel_id)
+
     def knows(self, kernel_id: str) -> dict[str, str | None]:
         """Of cells whose kernel may have said more than was written down: the last message that was."""
         if kernel_id not in self._behind:

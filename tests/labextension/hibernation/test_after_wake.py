@@ -106,6 +106,7 @@ async def test_a_woken_kernel_is_idle_only_once_its_shell_has_answered() -> None
 
     cell = Session(key=b"secret").msg("execute_request", {})
     kernel.say("idle", cell)
+    kernel.say("idle", after_wake.own_session(kernel).msg("execute_request", {}))
     assert kernel.execution_state == "busy"
     kernel.say("idle", await kernel.shell.get())
     assert kernel.execution_state == "idle"
