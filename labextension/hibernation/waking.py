@@ -39,6 +39,7 @@ _WAKE_S = 660.0
 _TRY_EVERY_MS = 5
 #: Ports are chosen a moment before the wake, and somebody may be quicker: so often others are chosen.
 _TRIES_ELSEWHERE = 3
+_NOT_STARTED = "Its kernel could not be started again; the server's log says why."
 _UNSAVED = "It ended with its server, and nothing of its memory was saved."
 
 
@@ -107,7 +108,8 @@ async def _start(server: Any, keeper: Keeper, record: Record) -> tuple[Acquainta
         keeper.waking.pop(kernel_id, None)
         # One that waits is not lost: only what was to run in its place is not there.
         if kernel_id not in keeper.waiting:
-            keeper.lose(record, "Its kernel could not be started again; the server's log says why.")
+            # As on a full disk: its image is whole, and the next start finds it.
+            (keeper.wait if keeper.has_image(kernel_id) else keeper.lose)(record, _NOT_STARTED)
         return None
     acquaintance = _put_back(server, record) if because is None else None
     for row in record.sessions:

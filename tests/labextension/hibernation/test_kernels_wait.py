@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +46,39 @@ async def test_a_kernel_waits_also_where_none_can_be_started_in_its_place(
     (said,) = keeper.losses
     assert said.because == "There is no CRIU here."
     assert said.kept_until_ms > 0
+    keeper.close()
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_a_kernel_whose_start_fails_is_lost_only_where_nothing_of_it_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_whole: bool
+) -> None:
+    """A disk that is full when its server starts has no room for the image's new ports."""
+    able: Future[str | None] = Future()
+    able.set_result(None)
+    image = SimpleNamespace(made_ms=5) if is_whole else None
+    keeper = Keeper.open(
+        tmp_path,
+        limits=Limits(),
+        make_tree=lambda _: SimpleNamespace(image=lambda: image),  # type: ignore[arg-type,return-value]
+        hindrance=able,
+    )
+    assert keeper is not None
+
+    async def start_kernel(**_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    server = SimpleNamespace(
+        kernel_manager=SimpleNamespace(start_kernel=start_kernel),
+        session_manager=SimpleNamespace(get_kernel_env=lambda _path, _name: {}),
+    )
+    monkeypatch.setattr(waking, "_hindrances", lambda _keeper, _kernel_id: (None, None))
+
+    assert await waking._start(server, keeper, record_of("k1")) is None
+
+    (said,) = keeper.losses
+    assert "could not be started again" in said.because
+    assert (said.kept_until_ms > 0) == is_whole
     keeper.close()
 
 
