@@ -1,4 +1,4 @@
-"""Sizes of saved memory and lengths of time in words, the same in every sentence and on every screen."""
+"""Sizes of saved memory, lengths of time and numbers of workers in words, the same in every sentence and on every screen."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ def duration(seconds: int) -> str:
         return f"{seconds} s"
     minutes = -(-seconds // 60)
     return f"{minutes} min" if minutes < 120 else f"{-(-minutes // 60)} h"  # noqa: PLR2004 - as above
+
+
+def workers(count: int) -> str:
+    """``1 worker``, ``4 workers``."""
+    return "1 worker" if count == 1 else f"{count} workers"
 
 
 def hours(amount: float) -> str:

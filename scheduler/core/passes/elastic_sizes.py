@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpucommons.scheduler.amount_words import workers
 from gpucommons.scheduler.core.capacity.capacity_arrays import free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.elastic import gain
@@ -71,7 +72,7 @@ def change(cycle: CycleState) -> None:
         if due_ms <= cycle.now_ms and gain.has_just_saved(workload, attempt, cycle.now_ms):
             growing.add(pool)
             notice.end_soon(
-                cycle, workload, why=StopCause.GROW, text=f"to go on with {size} workers"
+                cycle, workload, why=StopCause.GROW, text=f"to go on with {workers(size)}"
             )
         else:
             again_ms = Millis(max(due_ms, cycle.now_ms + _AGAIN_MS))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpucommons.scheduler.amount_words import workers
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.going_on.hibernating import is_hibernated, is_saved_in
 from gpucommons.scheduler.core.model import eviction_cause
@@ -150,7 +151,7 @@ def _text(workload: Workload, why: str, text: str) -> str:
     if why != StopCause.RESIZE or promised is None:
         return text
     kept = sum(one.role == first for one in promised.placements)
-    return f"to go on with {'1 worker' if kept == 1 else f'{kept} workers'} {text}"
+    return f"to go on with {workers(kept)} {text}"
 
 
 def spare(cycle: CycleState, workload: Workload) -> Workload:

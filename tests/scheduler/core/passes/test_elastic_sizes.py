@@ -266,6 +266,8 @@ def test_it_does_not_grow_beyond_twice_what_it_was_measured_with() -> None:
     go_on(world, job, 120, per_minute=100)
     grown(world, job)
     assert workers(world, job) == 2
+    go_on(world, job, 600, per_minute=50)
+    assert world.stop_of(job).text == "to go on with 1 worker"  # type: ignore[union-attr]
 
 
 def test_it_does_not_grow_where_it_is_done_before_a_restart_has_paid(
