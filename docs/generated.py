@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from generated_fields import field_words
 from generated_settings import settings
 from generated_words import at_one_width, escaped
 
@@ -86,7 +88,10 @@ def _schema(schema: Schema) -> Iterator[str]:
     if schema.text:
         yield escaped(schema.text) + "\n"
     if schema.fields:
-        yield from _fields(schema.fields)
+        words = field_words(schema.name)
+        yield from _fields(
+            [replace(one, text=one.text or words.get(one.name, "")) for one in schema.fields]
+        )
     elif schema.kind is not None:
         yield _kind(schema.kind) + "\n"
 

@@ -81,11 +81,15 @@ class GrowthModel(Model):
 class PoolModel(Model):
     """A pool as an admin writes it."""
 
+    #: What jobs and quotas call it.
     name: Name
     #: Who runs its work: what the installation has, which need not be said.
     executor: str | None = Field(default=None, max_length=64)
+    #: Of its GPUs; left out: as its nodes say.
     gpu_kind: str | None = Field(default=None, max_length=64)
+    #: From the announcement of a stop to SIGTERM; it ends early when all who have to go are done.
     notice_s: int = Field(default=pool_defaults.NOTICE_S, strict=True, ge=0, le=86_400)
+    #: From SIGTERM to SIGKILL.
     grace_s: int = Field(default=pool_defaults.GRACE_S, strict=True, ge=1, le=86_400)
     #: Sent to a job when its stop is announced. It ends what does not catch it.
     notice_signal: Literal["SIGUSR1", "none"] = "none"
@@ -103,23 +107,32 @@ class PoolModel(Model):
     job_offer_after_s: int = Field(
         default=pool_defaults.JOB_OFFER_AFTER_S, strict=True, ge=0, le=86_400
     )
+    #: Unused GPUs of fixed quota that are never lent, so that the next notebook starts at once.
     headroom_milli_gpu: MilliGpu = 0
+    #: Of a thousand running jobs, how many may be moved within an hour to make room for one that waits
+    #: only for lack of a place; at least one, unless it is 0.
     moved_permille: int = Field(default=pool_defaults.MOVED_PERMILLE, strict=True, ge=0, le=1000)
+    #: Of a thousand GPUs, how many are kept from borrowers while guarantees are unused.
     unlent_permille: int = Field(default=pool_defaults.UNLENT_PERMILLE, strict=True, ge=0, le=1000)
+    #: GPUs that a team's guaranteed work gives up are lent to others only after so long.
     lend_after_s: int = Field(default=pool_defaults.LEND_AFTER_S, strict=True, ge=0, le=86_400)
+    #: A job runs at least so long before it is stopped for fair share or priority.
     min_run_s: int = Field(default=pool_defaults.MIN_RUN_S, strict=True, ge=0, le=86_400)
+    #: What was borrowed so long ago counts half when the surplus is divided.
     half_life_s: int = Field(default=pool_defaults.HALF_LIFE_S, strict=True, ge=60, le=31_536_000)
+    #: Sizes of notebooks that are offered, in milli-GPU: 125, 250, 500, 1000, 2000, 4000 …
     notebook_sizes: list[Annotated[int, Field(strict=True, ge=125, le=64_000)]] = list(
         pool_defaults.NOTEBOOK_SIZES
     )
+    #: The MPS daemon that parts of its GPUs go through; left out: none.
     mps: MpsModel | None = None
-    #: Kept from day to day: the cost of the past follows from those of then.
+    #: What a GPU costs, kept from day to day: the cost of the past follows from those of then.
     prices: list[PriceModel] = Field(default=[], max_length=200)
-    #: As ISO 4217 names it; one for all pools.
+    #: Of the prices, as ISO 4217 names it; one for all pools.
     currency: Annotated[str, StringConstraints(pattern=r"^([A-Z]{3})?$")] = ""
-    #: Written by a probe; left out: as it is.
+    #: What plans reckon with in place of data sheets, written by a probe; left out: as it is.
     measured: MeasuredModel | None = None
-    #: Left out: the nodes that are there are all.
+    #: Its nodes come by demand. Left out: the nodes that are there are all.
     growth: GrowthModel | None = None
 
     @model_validator(mode="after")

@@ -22,33 +22,49 @@ from gpucommons.scheduler.models.fields import (
 class QuotaModel(Model):
     """What a team may hold in one pool."""
 
+    #: GPUs that the team's notebooks may hold; never taken back, and lent while unused.
     fixed_milli_gpu: MilliGpu = 0
+    #: GPUs that its training can always win back.
     guaranteed_milli_gpu: MilliGpu = 0
+    #: The most that its training may hold, guaranteed and borrowed together; left out: no such limit.
     limit_milli_gpu: MilliGpu | None = None
+    #: Its part of the surplus beside other teams that borrow; 0: it never borrows.
     over_quota_weight: int = Field(default=1, strict=True, ge=0, le=1000)
 
 
 class PolicyModel(Model):
     """Rules of a team; a refusal names the field."""
 
+    #: Environments (images, kernels) that may be used; empty: all.
     environments: list[Annotated[str, StringConstraints(max_length=256)]] = []
+    #: A job runs no longer, all its attempts together.
     max_run_s: RunSeconds | None = None
+    #: Those that a job may ask for.
     priorities: list[Literal["low", "normal", "high"]] = ["low", "normal", "high"]
+    #: GPUs of all workers of a job together, at most.
     max_milli_gpu_per_job: MilliGpu | None = None
     #: Per GPU and hour, in the pools' currency: jobs wait while each of their pools costs more.
     max_price: PricePerHour | None = None
+    #: Workers of a job, at most.
     max_workers: Workers | None = None
+    #: Jobs that one user may have waiting, at most.
     max_pending_per_user: int = Field(default=100, strict=True, ge=1, le=100_000)
+    #: Retraining may use the guarantee; else it runs on borrowed GPUs alone.
     retrain_in_guarantee: bool = False
+    #: Others see the owners' names of its jobs and notebooks, also those of other teams.
     show_names: bool = False
+    #: Members may run jobs from what each other's jobs of the team ran from.
     share_snapshots: bool = False
+    #: ``off``: its jobs are not stopped on purpose where their pool would have it.
     drills: Switch = "on"
 
 
 class BudgetModel(Model):
     """What a team may use in a calendar month (UTC): money or GPU-hours, and what then."""
 
+    #: In the currency of the pools' prices.
     money: float | None = Field(default=None, ge=0.01, le=1e12, allow_inf_nan=False)
+    #: In place of money.
     gpu_hours: float | None = Field(default=None, ge=0.01, le=1e9, allow_inf_nan=False)
     #: ``warn``: it is said; ``no-borrow``: jobs run in the quota alone; ``no-new-jobs``: none starts.
     at_full: Literal["warn", "no-borrow", "no-new-jobs"] = "warn"
@@ -69,13 +85,21 @@ class BudgetChange(Model):
 class TeamModel(Model):
     """A team as an admin writes it (YAML, REST)."""
 
+    #: What jobs and quotas call it.
     name: Name
+    #: A team above it (a department), whose numbers are the sum of its teams'.
     parent: Name | None = None
+    #: Groups of the hub whose members belong to it.
     groups: list[Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f]{1,128}$")]] = []
+    #: Members named one by one (no hub, or beside its groups).
     members: list[UserName] = []
+    #: Users who see and steer everything of it.
     leads: list[UserName] = []
+    #: What it may hold, by pool.
     quotas: dict[Name, QuotaModel] = {}
+    #: Its own rules, beside those of the hub.
     policy: PolicyModel = PolicyModel()
+    #: For each calendar month; left out: as it is, ``null``: none.
     budget: BudgetModel | None = None
     #: The service that alone changes this team; ``null``, written out, takes the team back.
     managed_by: UserName | None = None
