@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gpucommons.scheduler.core.model.intents import PoolFacts
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, PoolName
@@ -35,10 +36,13 @@ class PeriodicScaleUp:
         cluster: Callable[[], Cluster],
         now_ms: Callable[[], Millis],
         now_s: Callable[[], float] = time.monotonic,
+        note: Callable[[Mapping[PoolName, PoolFacts]], object] = lambda _: None,
     ) -> None:
+        """``note`` puts on record since when nodes are asked for, so that the next leader knows."""
         self._cluster = cluster
         self._now_ms = now_ms
         self._now_s = now_s
+        self._note = note
         #: None before the first look; replaced whole, as it is read by other threads.
         self._look: _Look | None = None
         self._rests_until_s = now_s()
@@ -48,14 +52,30 @@ class PeriodicScaleUp:
         cluster, began_s = self._cluster(), self._now_s()
         if not any(pool.growth is not None for pool in cluster.pools.values()):
             self._look = _Look()
+            self._put_on_record(cluster)
             return
         if began_s < self._rests_until_s:
             return
         self._look = self._after(self._look, plan_scale_up(cluster, self._now_ms()))
         self._rests_until_s = self._now_s() + _REST * (self._now_s() - began_s)
+        self._put_on_record(cluster)
+
+    def _put_on_record(self, cluster: Cluster) -> None:
+        asked = {} if self._look is None else self._look.asked
+        news = {
+            pool.name: PoolFacts(
+                isolation=pool.isolation, simulated=pool.simulated, scale_up_since_ms=since_ms
+            )
+            for pool in cluster.pools.values()
+            for since_ms in (tuple(one.since_ms for one in asked.get(pool.name, ())),)
+            if since_ms != pool.scale_up_since_ms
+        }
+        if news:
+            self._note(news)
 
     def _after(self, before: _Look | None, found: ScaleUp) -> _Look:
-        """Those that came were asked for first."""
+        """Those that came were asked for first; of those before the first look, what is on record holds."""
+        # What a leader asked for in its last moment may not have come on record.
         new = AskedNode(since_ms=self._now_ms(), or_earlier=before is None)
         asked = {
             pool: (
@@ -63,9 +83,19 @@ class PeriodicScaleUp:
                 *[new] * (len(nodes) - len(known)),
             )
             for pool, nodes in found.nodes.items()
-            for known in ((() if before is None else before.asked.get(pool, ())),)
+            for known in (
+                (self._on_record(pool) if before is None else before.asked.get(pool, ())),
+            )
         }
         return _Look(found=found, asked=asked)
+
+    def _on_record(self, pool: PoolName) -> tuple[AskedNode, ...]:
+        known = self._cluster().pools.get(pool)
+        return (
+            ()
+            if known is None
+            else tuple(AskedNode(since_ms=at_ms) for at_ms in known.scale_up_since_ms)
+        )
 
     def missing(self) -> Mapping[PoolName, int] | None:
         """How many nodes of each pool are to be brought; those that have come since are not.

@@ -1,4 +1,4 @@
-"""The messages of the core's sentences on why somebody waits, and of what would help.
+"""The messages of the core's sentences on why somebody waits, until when, and of what would help.
 
 A placeholder's last word tells what stands there: ``number``, ``gpus``, ``span``, ``names``, ``words`` and
 ``list`` (translated themselves: :data:`PHRASES`), ``text`` (sentences); any other is a name. That none is
@@ -182,10 +182,44 @@ _IN_THE_WAY = (
     ),
     _("Ask whether it is still needed."),
 )
+_LIKELY = (
+    _("Likely %(window_words)s."),
+    _("Likely %(window_words)s (%(note_words)s)."),
+    _("Likely %(window_words)s, %(note_words)s."),
+    _("Likely %(window_words)s, %(note_words)s; %(more_words)s."),
+    _("Likely not within two weeks."),
+    _("Likely not within two weeks; %(more_words)s."),
+    _("Likely start unknown: %(cause_words)s."),
+    _("Likely start unknown: %(cause_words)s; %(more_words)s."),
+    _("It does not start as it was submitted."),
+    # Where a column says before it that the start is unknown.
+    "%(cause_words)s.",
+    "%(cause_words)s; %(more_words)s.",
+)
 #: Whole, from the first letter to the full stop.
-SENTENCES = (*_NOTEBOOKS, *_PLACES, *_LIMITS, *_RULES, *_IN_THE_WAY)
+SENTENCES = (*_NOTEBOOKS, *_PLACES, *_LIMITS, *_RULES, *_IN_THE_WAY, *_LIKELY)
 #: What stands within them.
 PHRASES = (
+    _("between %(low_words)s and %(high_words)s"),
+    _("within %(high_words)s"),
+    _("under %(span)s"),
+    _("about %(span)s"),
+    _("in %(high_words)s"),
+    _("two weeks or more"),
+    "%(low_number)s–%(span)s",
+    "%(span)s",
+    _("few jobs to judge by"),
+    _("few notebooks to judge by: %(cause_words)s"),
+    _("past estimates were often wrong"),
+    _("past estimates right %(number)s of 10"),
+    _("%(team)s's notebooks hold the GPUs for as long as they are used"),
+    _("%(team)s's and %(other)s's notebooks hold the GPUs for as long as they are used"),
+    _("too little is known about how long the work in its way runs"),
+    _("nobody knows when its nodes take work again"),
+    _("a rule or the budget of its team keeps it waiting"),
+    _("at the latest in %(window_words)s, when another job's time limit ends"),
+    _("at the latest in %(window_words)s, when %(job)s's time limit ends"),
+    _("in %(window_words)s if what is idle stays idle"),
     _("with %(gpus)s"),
     _("with %(gpus)s per worker"),
     _("with at most %(load_words)s"),

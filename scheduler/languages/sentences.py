@@ -39,6 +39,13 @@ def sentence(text: str) -> str:
     return translated(text) or text
 
 
+def phrase(text: str) -> str:
+    """The same of a few words that are no sentence."""
+    if language() == ENGLISH:
+        return text
+    return _one(text, PHRASES) or text
+
+
 def translated(text: str) -> str | None:
     """The same; None where it is not known in the reader's language."""
     return text if not text or language() == ENGLISH else _known(language(), text)

@@ -27,7 +27,7 @@ from gpucommons.scheduler.background_tasks.slow_nodes import SlowNodes
 from gpucommons.scheduler.background_tasks.sweeps import Sweeps
 from gpucommons.scheduler.core.events import due_actions
 from gpucommons.scheduler.core.events.leases import NOT_STARTED
-from gpucommons.scheduler.core.model.intents import Cancel, Restarted
+from gpucommons.scheduler.core.model.intents import Cancel, NoteFacts, Restarted
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Attempt, Millis, Workload
@@ -136,7 +136,11 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         # Before the first configuration is in force: those it will make.
         pools=lambda: tuple(loop.cluster.pools.values()) or first_pools,
     )
-    scale_ups = PeriodicScaleUp(asked.cluster, now_ms)
+    scale_ups = PeriodicScaleUp(
+        asked.cluster,
+        now_ms,
+        note=lambda news: service.ask(OPERATOR, NoteFacts(pools=news)),
+    )
     servers = None if hub is None else _servers(hub, asked, lambda: service)
     where = execution_backend(settings, kept, asked)
     around = Surroundings(

@@ -241,6 +241,8 @@ class PoolFacts:
     simulated: bool
     #: None: who says this knows nothing of it.
     scale_up_text: str | None = None
+    #: None, too: only who asks for nodes knows.
+    scale_up_since_ms: tuple[Millis, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -241,6 +241,8 @@ class Pool:
     growth: Growth | None = None
     #: What the cluster's autoscaler says of nodes that are asked for; "" = nothing.
     scale_up_text: str = ""
+    #: Since when each node that an autoscaler is to bring is asked for, the oldest first.
+    scale_up_since_ms: tuple[Millis, ...] = ()
 
     def price_at(self, at_ms: int) -> int | None:
         """Millionths per GPU and hour at a moment; None where there is no price."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.scheduler.languages.sentences import sentence
 from gpucommons.scheduler.languages.texts import gettext, ngettext
 from gpucommons.scheduler.models import IdleView, LeaseView, OfferView
 from gpucommons.scheduler.models.notebooks.leases import idle_length
@@ -253,7 +254,7 @@ def _note_of_notebook(phase: str, node: str) -> str:
 def _likely(lease: LeaseView, offer: OfferView | None) -> str:
     """Never silent: before the futures were played, what the pool's settings say."""
     if lease.forecast is not None:
-        return lease.forecast.text
+        return sentence(lease.forecast.text)
     if offer is not None and offer.win_back_s is not None and _comes_back(lease, offer):
         return gettext(
             "Likely within %(seconds)s s: training that borrows your team's GPUs makes room.",

@@ -8,6 +8,7 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler import amount_words
 from gpucommons.scheduler.forecast.words import span
+from gpucommons.scheduler.languages.sentences import phrase, sentence
 from gpucommons.scheduler.languages.texts import (
     ENGLISH,
     gettext,
@@ -176,7 +177,7 @@ def likely(forecast: ForecastView | None) -> str:
         return ""
     if forecast.from_ms is None or forecast.to_ms is None:
         return gettext("unknown")
-    return forecast.span or span(forecast.from_ms, forecast.to_ms)
+    return phrase(forecast.span) or span(forecast.from_ms, forecast.to_ms)
 
 
 def likely_note(forecast: ForecastView | None) -> str:
@@ -184,9 +185,9 @@ def likely_note(forecast: ForecastView | None) -> str:
     if forecast is None:
         return ""
     if forecast.to_ms is None:
-        return forecast.text.removeprefix("Likely start unknown: ")
+        return sentence(forecast.text.removeprefix("Likely start unknown: "))
     if forecast.basis != "known":
-        return forecast.note
+        return phrase(forecast.note)
     right = forecast.right_of_ten
     return "" if right is None else gettext("right %(right)s of 10", right=right)
 

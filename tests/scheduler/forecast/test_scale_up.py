@@ -9,6 +9,7 @@ from builders import World, a_job, a_node, a_pool, a_team
 
 from gpucommons.scheduler.background_tasks import scale_up
 from gpucommons.scheduler.background_tasks.scale_up import PeriodicScaleUp
+from gpucommons.scheduler.core.model.intents import NoteFacts
 from gpucommons.scheduler.core.model.resources import Growth
 from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import Millis, PoolName
@@ -38,6 +39,30 @@ class Clock:
             *(replace(a_node(name, pool="cloud"), devices=()) for name in boots),
         )
         self.world.step(NodesObserved(executor="fake", nodes=nodes))
+
+
+def test_a_leader_that_comes_knows_since_when_nodes_are_asked_for() -> None:
+    clock = Clock()
+
+    def leader() -> PeriodicScaleUp:
+        world = clock.world
+        return PeriodicScaleUp(
+            lambda: world.cluster,
+            lambda: world.now,
+            lambda: clock.seconds,
+            note=lambda news: world.ask(NoteFacts(pools=news)),
+        )
+
+    before, since_ms = leader(), clock.world.now
+    clock.world.submit(a_job("a", 4000, pools=(CLOUD,)))
+    before.step()
+    clock.world.wait(60_000)
+    after = leader()
+    after.step()
+    assert after.asked() == {CLOUD: (AskedNode(since_ms=since_ms),)}
+    clock.come("c1")
+    after.step()
+    assert clock.world.cluster.pools[CLOUD].scale_up_since_ms == ()
 
 
 def test_a_node_that_came_is_not_asked_for_again_before_that_is_worked_out() -> None:

@@ -115,6 +115,21 @@ def played(seed: int) -> World:
             "GPU 2 of n1 is lent: it can be won back, which takes a moment.",
             "GPU 2 von n1 ist verliehen und kann zurückgeholt werden, was einen Augenblick dauert.",
         ),
+        (
+            "Likely between 5 min and 3 h, few jobs to judge by; in about 40 min if what is idle stays idle;"
+            " at the latest in about 2 h, when digits-7's time limit ends.",
+            "Voraussichtlich zwischen 5 min und 3 h, wenige Jobs zum Vergleich; in etwa 40 min, wenn untätig"
+            " bleibt, was untätig ist; spätestens in etwa 2 h, wenn das Zeitlimit von digits-7 endet.",
+        ),
+        (
+            "Likely 10–25 min (past estimates right 8 of 10).",
+            "Voraussichtlich 10–25 min (frühere Schätzungen stimmten 8 von 10 Mal).",
+        ),
+        (
+            "Likely start unknown: nlp's and vision's notebooks hold the GPUs for as long as they are used.",
+            "Voraussichtlicher Start unbekannt: Notebooks von nlp und vision halten die GPUs, solange sie"
+            " genutzt werden.",
+        ),
         ("A full moon is in the way. Paused.", None),
         ("Paused. A full moon is in the way.", None),
         ("Needs moonlight; none is free.", None),

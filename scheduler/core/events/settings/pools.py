@@ -28,6 +28,7 @@ def put_pools(cycle: CycleState, action: PutPools, by: str) -> None:
                 isolation=known.isolation,
                 simulated=known.simulated,
                 scale_up_text=known.scale_up_text,
+                scale_up_since_ms=known.scale_up_since_ms,
             )
         if pool != known:
             cycle.pools[pool.name] = pool
@@ -44,6 +45,10 @@ def note_facts(cycle: CycleState, action: NoteFacts, by: str) -> None:
         if said.scale_up_text is not None and said.scale_up_text != known.scale_up_text:
             # In the reasons of those who wait; nobody's history is made of it.
             known = replace(known, scale_up_text=said.scale_up_text)
+            cycle.pools[name] = known
+        since_ms = said.scale_up_since_ms
+        if since_ms is not None and since_ms != known.scale_up_since_ms:
+            known = replace(known, scale_up_since_ms=since_ms)
             cycle.pools[name] = known
         pool = replace(known, isolation=said.isolation, simulated=said.simulated)
         if pool != known:
