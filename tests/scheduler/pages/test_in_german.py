@@ -46,6 +46,7 @@ async def test_no_text_of_the_catalogue_stays_english(
     assert '<html lang="de">' in answer.text
     assert answer.headers["Content-Language"] == "de"
     assert left_in_english(answer.text) == set()
+    assert "&lt;Macro" not in answer.text, "a value of the page is called as what it imports"
 
 
 async def test_the_browser_s_language_is_taken_unless_one_was_chosen(visit: Any) -> None:
