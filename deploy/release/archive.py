@@ -14,7 +14,7 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -96,7 +96,8 @@ def write_archive(archive: Path, reference: str, layers: Sequence[Written], run:
         }
     }
     index = {"schemaVersion": 2, "manifests": [top]}
-    with tarfile.open(archive, "w") as tar:
+    part = archive.with_name(f"{archive.name}.part")
+    with tarfile.open(part, "w") as tar:
         _add_blob(tar, "oci-layout", json.dumps({"imageLayoutVersion": "1.0.0"}).encode())
         _add_blob(tar, "index.json", json.dumps(index).encode())
         for blob in (config_blob, manifest_blob):
@@ -107,7 +108,38 @@ def write_archive(archive: Path, reference: str, layers: Sequence[Written], run:
                     row = tarfile.TarInfo(f"blobs/sha256/{layer.digest}")
                     row.size = layer.size
                     tar.addfile(row, content)
+    # Whoever is killed above leaves no half archive under the name of a whole one.
+    part.replace(archive)
     return str(top["digest"])
+
+
+def damage(archive: Path) -> str:
+    """What is wrong with an archive, as one that was cut off on its way; "" where it is whole."""
+    try:
+        with tarfile.open(archive) as tar:
+            names = set(tar.getnames())
+            for name in sorted(names):
+                blob = tar.extractfile(name) if name.startswith("blobs/sha256/") else None
+                if blob is not None and _digest(blob) != name.rpartition("/")[2]:
+                    return f"{name} is not what its name says"
+            top = _read(tar, "index.json")["manifests"][0]["digest"]
+            manifest = _read(tar, _blob_of(top))
+            needed = [one["digest"] for one in (manifest["config"], *manifest["layers"])]
+    except (tarfile.TarError, OSError, KeyError, ValueError) as error:
+        return f"it ends too early or is no archive of an image ({error})"
+    lacking = [one for one in needed if _blob_of(one) not in names]
+    return f"it lacks {', '.join(lacking)}" if lacking else ""
+
+
+def _blob_of(digest: str) -> str:
+    return f"blobs/{digest.replace(':', '/')}"
+
+
+def _read(tar: tarfile.TarFile, name: str) -> Any:
+    found = tar.extractfile(name)
+    if found is None:
+        raise KeyError(name)
+    return json.load(found)
 
 
 def pack(folder: Path, layer: Path, *, owned: frozenset[str] = frozenset(), uid: int = 0) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from deploy.release.archive import damage
 from deploy.release.contents import ROOT, CannotRelease, read, version
 from deploy.release.images import the_wheel
 
@@ -29,6 +30,10 @@ def write(folder: Path) -> list[Path]:
     if missing:
         message = f"{', '.join(missing)} missing: run `make release`, which makes all."
         raise CannotRelease(message)
+    for one in archives:
+        if why := damage(one):
+            message = f"{one} is not whole: {why}. Remove it and run `make images`."
+            raise CannotRelease(message)
     chart, notes = _package_chart(folder), folder / f"CHANGES-{version()}.md"
     notes.write_text(changes((ROOT / "CHANGELOG.md").read_text(), version()))
     beside = sorted(p for p in (folder / "images").iterdir() if p.suffix == ".json")

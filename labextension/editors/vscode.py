@@ -26,6 +26,7 @@ from traitlets.config.loader import LazyConfigValue
 EXTENSION = Path(__file__).with_name("vscode_status")
 #: Where the extension finds this server; with a token, as the hub's variables have one.
 SOCKET = "GPUCOMMONS_EDITOR_SOCKET"
+_FROM_A_COMMAND_LINE = "VSCODE_CLI"
 _ANYWHERE = ("", "0.0.0.0", "::", "*")  # noqa: S104 - what a server may listen at, to be replaced
 #: Starting VS Code's program to install takes two or three.
 _PATIENCE_S = 60
@@ -165,12 +166,24 @@ def _said(command: Sequence[str]) -> str:
     ).stdout
 
 
+def with_programs(environ: Mapping[str, str], programs: Path) -> dict[str, str]:
+    """The notebook server's variables, and its environment's programs on the path.
+
+    VS Code takes the variables of a login shell, in which ``/etc/profile`` sets PATH anew: neither Python
+    nor ``gpucommons`` would be found in its terminals. Who starts it from a command line keeps their own.
+    """
+    places = environ.get("PATH", os.defpath).split(os.pathsep)
+    before = [] if str(programs) in places else [str(programs)]
+    return {**environ, "PATH": os.pathsep.join([*before, *places]), _FROM_A_COMMAND_LINE: "1"}
+
+
 def main() -> None:
     """Install it, and become the editor."""
     command = sys.argv[1:]
     if os.environ.get(SOCKET):
         install(command)
-    os.execvp(command[0], command)  # noqa: S606 - what jupyter-vscode-proxy starts
+    environ = with_programs(os.environ, Path(sys.executable).parent)
+    os.execvpe(command[0], command, environ)  # noqa: S606 - what jupyter-vscode-proxy starts
 
 
 if __name__ == "__main__":

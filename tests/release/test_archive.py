@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from deploy.release import layers
-from deploy.release.archive import Run, Written, pack, write_archive
+from deploy.release.archive import Run, Written, damage, pack, write_archive
 from deploy.release.contents import CannotRelease, Debian, Image
 from deploy.release.layers import Workshop
 
@@ -76,6 +76,38 @@ def test_an_archive_names_each_part_by_its_true_digest_and_runs_as_a_user(tmp_pa
     assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(content).hexdigest()}"]
     assert config["config"]["User"] == "1000:1000"
     assert config["config"]["Cmd"] == ["run"]
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.1, 0.5, 0.9])
+def test_half_an_archive_is_told_from_a_whole_one(tmp_path: Path, kept: float) -> None:
+    pack(a_folder(tmp_path / "a", dated=1, names=["bin/run"]), tmp_path / "a.tar.gz")
+    archive = tmp_path / "image.tar"
+    layer = Written.of(tmp_path / "a.tar.gz")
+    write_archive(archive, "localhost/image:1", [layer], Run(command=["run"]))
+    assert damage(archive) == ""
+
+    content = archive.read_bytes()
+    # The last blocks of a tar are empty.
+    archive.write_bytes(content[: int(len(content.rstrip(b"\0")) * kept)])
+    assert damage(archive)
+
+
+def test_an_archive_whose_layer_is_another_is_told_by_its_name(tmp_path: Path) -> None:
+    pack(a_folder(tmp_path / "a", dated=1, names=["bin/run"]), tmp_path / "a.tar.gz")
+    layer = Written.of(tmp_path / "a.tar.gz")
+    (tmp_path / "a.tar.gz").write_bytes(bytes(layer.size))
+    archive = tmp_path / "image.tar"
+    write_archive(archive, "localhost/image:1", [layer], Run(command=["run"]))
+    assert f"blobs/sha256/{layer.digest} is not what its name says" in damage(archive)
+
+
+def test_one_that_fails_while_it_writes_leaves_no_archive(tmp_path: Path) -> None:
+    pack(a_folder(tmp_path / "a", dated=1, names=["bin/run"]), tmp_path / "a.tar.gz")
+    layer = Written.of(tmp_path / "a.tar.gz")
+    (tmp_path / "a.tar.gz").unlink()
+    with pytest.raises(FileNotFoundError):
+        write_archive(tmp_path / "image.tar", "localhost/image:1", [layer], Run())
+    assert not (tmp_path / "image.tar").exists()
 
 
 def blobs_of(archive: Path) -> dict[str, bytes]:

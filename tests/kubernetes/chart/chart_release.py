@@ -33,9 +33,10 @@ class Release:
 
     kubeconfig: Path
     kubectl: Kubectl
+    namespace: str = NAMESPACE
 
     def helm(self, verb: str, *arguments: str) -> str:
-        where = ("--namespace", NAMESPACE, "--kubeconfig", str(self.kubeconfig))
+        where = ("--namespace", self.namespace, "--kubeconfig", str(self.kubeconfig))
         return helm(verb, RELEASE, *arguments, *where)
 
     def values(self, **more: Any) -> list[str]:

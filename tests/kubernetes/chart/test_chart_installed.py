@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +255,17 @@ def test_a_hub_namespace_that_is_not_there_is_refused_before_anything_is_made(
     elsewhere = release.values(**{"hub.namespace": "not-there"})
     with pytest.raises(HelmRefused, match="kubectl create namespace not-there"):
         release.helm("upgrade", str(CHART), *elsewhere)
+
+
+def test_a_second_release_in_the_cluster_is_refused_before_anything_is_made(
+    release: Release, namespace: str
+) -> None:
+    before = labelled(release)
+    second = replace(release, namespace=namespace)
+    with pytest.raises(HelmRefused, match=f"in this cluster already, in namespace {NAMESPACE}"):
+        second.helm("install", str(CHART), *release.values())
+    assert labelled(release) == before
+    assert release.kubectl.get("secret", "-n", namespace)["items"] == []
 
 
 # --- uninstall --------------------------------------------------------------------------------
