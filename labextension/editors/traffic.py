@@ -2,7 +2,8 @@
 
 An editor that is merely open sends signs of life for ever, in short messages; whoever types, opens
 or runs something makes it send longer ones. VS Code has two connections: over one its page asks for files
-and keeps its own, every five seconds; the other tells extensions what its user does, and that one counts.
+and keeps its own, every five seconds; the other tells extensions what its user does, and that one counts,
+but for what it tells of files.
 jupyter-server-proxy takes all of it for activity, on which plain cullers would never stop a server with
 an open tab: of its websockets only what counts here is activity to them, too.
 """
@@ -10,6 +11,7 @@ an open tab: of its websockets only what counts here is activity to them, too.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
@@ -24,6 +26,9 @@ log = logging.getLogger("gpucommons.labextension")
 LEAST_BYTES = 200
 #: What VS Code's page says at the start of the connection for its own needs.
 _OF_ITS_OWN = b'"desiredConnectionType":1'
+#: It tells extensions which files of the open folder were written, by whomever: in a home that is its own
+#: lock each second, and the notebook server's log.
+_OF_FILES = re.compile(rb'\$onFileEvent.{1,16}?\{"created":\[.*?"deleted":\[.*?\]\}\]', re.DOTALL)
 
 
 class Traffic:
@@ -40,6 +45,8 @@ class Traffic:
         if _OF_ITS_OWN in content:
             self._of_editors_own.add(connection)
         if len(content) < LEAST_BYTES or connection in self._of_editors_own:
+            return False
+        if len(_OF_FILES.sub(b"", content)) < LEAST_BYTES:
             return False
         self.last_ms = self._now_ms()
         return True

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -57,3 +58,24 @@ def test_another_jupyter_server_proxy_keeps_nothing_from_loading(
         for name in (package.name, f"{package.name}.handlers"):
             sys.modules.pop(name, None)
     assert "work in editors is not seen" in caplog.text
+
+
+def of_files(*paths: str) -> bytes:
+    """As VS Code 1.139 sends it, behind an acknowledgement."""
+    changed = [
+        {"$mid": 1, "path": path, "scheme": "vscode-remote", "authority": "127.0.0.1:13406"}
+        for path in paths
+    ]
+    told = json.dumps([{"created": [], "changed": changed, "deleted": []}], separators=(",", ":"))
+    head = b"\x01\x00\x00\x00\x0e\x0cf\x0c$onFileEvent\x00\x00\x00"
+    return bytes(13) + head + bytes([len(told) % 256]) + told.encode()
+
+
+def test_files_that_are_written_in_the_open_folder_are_no_activity() -> None:
+    traffic, page = Traffic(now_ms=lambda: 7), Connection()
+    lock = "/home/ann/.local/share/code-server/User/workspaceStorage/-412d284d/vscode.lock"
+    for message in (of_files(lock), of_files(*[lock] * 9), of_files(lock) + of_files(lock)):
+        assert len(message) > 200
+        assert not traffic.takes(page, message)
+    # What somebody does at the same moment comes in the same message.
+    assert traffic.takes(page, of_files(lock) + bytes(250))
