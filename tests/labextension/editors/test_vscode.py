@@ -270,3 +270,13 @@ def test_a_lease_that_was_told_before_the_server_went_is_not_shown_after_it() ->
         "console.log(JSON.stringify(told))"
     )
     assert json.loads(told) == [[LEASE, None], [None, None], [None, SAMPLE]]
+
+
+def test_vs_code_keeps_the_path_and_finds_the_programs_of_the_notebooks_environment() -> None:
+    programs = Path("/opt/notebook/bin")
+    found = vscode.with_programs({"PATH": "/usr/bin:/bin", "HOME": "/home/ann"}, programs)
+    # By the second one it does not ask a login shell, whose /etc/profile sets PATH anew.
+    assert found == {
+        "PATH": "/opt/notebook/bin:/usr/bin:/bin", "VSCODE_CLI": "1", "HOME": "/home/ann",
+    }  # fmt: skip
+    assert vscode.with_programs(found, programs)["PATH"] == found["PATH"]
