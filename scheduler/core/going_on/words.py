@@ -44,8 +44,8 @@ def _memory(way: WayToGoOn) -> str:
     if way.most_mib is not None:
         most = size_words(way.most_mib * _MIB)
         return (
-            f"its memory is saved when it is stopped, if that is {most} at most; else it"
-            f" {goes_on(way.otherwise)}"
+            f"its memory is saved when it is stopped, unless it is more than {most} or holds what"
+            f" cannot be saved; then it {goes_on(way.otherwise)}"
         )
     return f"its memory is saved when it is stopped; if that fails, it {goes_on(way.otherwise)}"
 
@@ -114,8 +114,8 @@ def before_start(
     if most_mib is not None:
         most = size_words(most_mib * _MIB)
         return (
-            f"{until}: its memory is saved, if that is {most} at most, and it goes on where it stopped."
-            f" Else {anew}."
+            f"{until}: its memory is saved, unless it is more than {most} or holds what cannot be saved,"
+            f" and it goes on where it stopped. Else {anew}."
         )
     return f"{until}: its memory is saved and it goes on where it stopped. If that fails, {anew}."
 

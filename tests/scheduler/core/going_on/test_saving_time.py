@@ -117,8 +117,8 @@ def test_what_is_promised_takes_half_of_the_grace_at_most_and_the_remedy_holds(
 def test_while_nobody_has_seen_its_memory_it_is_said_on_what_it_depends(world: World) -> None:
     job = run(world, None)
     assert words.goes_on(way_of(world, job)).startswith(
-        "goes on where it stopped: its memory is saved when it is stopped, if that is 648 MiB at most;"
-        " else it starts its command anew"
+        "goes on where it stopped: its memory is saved when it is stopped, unless it is more than 648 MiB"
+        " or holds what cannot be saved; then it starts its command anew"
     )
     see(world, job, 600)
     assert words.goes_on(way_of(world, job)).startswith(
@@ -202,7 +202,7 @@ def test_before_it_begins_the_slowest_disk_bounds_what_is_promised() -> None:
     most = most_mib_before_start(a_job(), {pool.name: pool}, nodes)
     assert most == 1450
     assert words.before_start(("", ""), files_are_kept=True, most_mib=most) == (
-        "If it is stopped before it saved a checkpoint: its memory is saved, if that is 1.4 GiB at most,"
-        " and it goes on where it stopped. Else it starts its command anew and finds the files that it"
-        " wrote."
+        "If it is stopped before it saved a checkpoint: its memory is saved, unless it is more than 1.4"
+        " GiB or holds what cannot be saved, and it goes on where it stopped. Else it starts its command"
+        " anew and finds the files that it wrote."
     )
