@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol, Self
-from urllib.parse import quote
 
 import httpx
 
 from gpucommons.gpu.connections.trusted_authorities import trusted_at
+from gpucommons.scheduler.hub.addresses import address_of_server, address_of_user
 from gpucommons.scheduler.hub.bounded_answers import read_up_to
 
 log = logging.getLogger("gpucommons.culler")
@@ -95,17 +95,14 @@ class Hub:
 
     async def stop(self, user: str, server_name: str, *, remove: bool = False) -> bool:
         """See :class:`StopsServers`; a server that is already gone is down."""
-        path = f"/users/{quote(user, safe='')}/server"
-        if server_name:
-            path += f"s/{quote(server_name, safe='')}"
         body = {"remove": True} if remove and server_name else None
-        response = await self._request("DELETE", path, json=body)
+        response = await self._request("DELETE", address_of_server(user, server_name), json=body)
         return response.status_code != _PENDING
 
     async def server(self, user: str, server_name: str) -> HubServer | None:
         """One server, read anew; None when it does not run."""
         # The user's own resource: the address of a single server exists only from JupyterHub 6 on.
-        response = await self._request("GET", f"/users/{quote(user, safe='')}")
+        response = await self._request("GET", address_of_user(user))
         if response.status_code == _GONE:
             return None
         with _understood("the user"):

@@ -293,7 +293,8 @@ class LeaseMixin(StartOptions, Spawner):  # type: ignore[misc] # jupyterhub has 
             )
             self._lease = await self._acquire(request)
         except ValidationError as error:
-            message = f"No GPU can be asked for under this name: {error.errors()[0]['msg']}."
+            why = error.errors()[0]["msg"].removeprefix("Value error, ")
+            message = f"No GPU can be asked for under this name: {why}."
             raise refusal(message, reason="bad_name", status=400) from None
         except (BadRequest, Conflict, Forbidden, NotFound) as error:
             raise refusal(str(error), reason=error.code, status=error.status) from None

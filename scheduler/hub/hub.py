@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
 from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from gpucommons.scheduler.errors import HubRefusesToken, Unavailable
+from gpucommons.scheduler.hub.addresses import address_of_server, address_of_user
 from gpucommons.scheduler.hub.bounded_answers import read_up_to
 
 #: The hub answers a start after 10 s at the latest (``slow_spawn_timeout``), a busy one later.
@@ -78,7 +78,7 @@ class Hub:
 
     async def groups_of(self, user: str) -> frozenset[str] | None:
         """A user's groups; None for a user the hub does not know."""
-        path = f"/users/{quote(user, safe='')}"
+        path = address_of_user(user)
         response = await self._request("GET", path, token=self._token)
         if response.status_code == _NOT_FOUND:
             return None
@@ -86,7 +86,7 @@ class Hub:
 
     async def has_server(self, user: str, server_name: str) -> bool:
         """Whether the hub has such a server, in any state."""
-        return server_name in await self._servers(f"/users/{quote(user, safe='')}")
+        return server_name in await self._servers(address_of_user(user))
 
     async def _servers(self, path: str) -> Mapping[str, Any]:
         """The servers of a user's model, by name; none for a user the hub does not know."""
@@ -109,7 +109,7 @@ class Hub:
         Unavailable
             When trying again may help.
         """
-        path = f"/users/{quote(user, safe='')}?include_stopped_servers=1"
+        path = f"{address_of_user(user)}?include_stopped_servers=1"
         servers = await self._servers(path)
         options = (servers.get(server_name) or {}).get("user_options")
         return options if isinstance(options, dict) else {}
@@ -127,7 +127,7 @@ class Hub:
         HubRefused
             When it will not.
         """
-        path = _server_path(user, server_name)
+        path = address_of_server(user, server_name)
         response = await self._request("POST", path, json=dict(options))
         if response.is_success:
             return True
@@ -148,7 +148,7 @@ class Hub:
         HubRefused
             When it will not.
         """
-        response = await self._request("DELETE", _server_path(user, server_name))
+        response = await self._request("DELETE", address_of_server(user, server_name))
         if response.status_code in (204, _NOT_FOUND):
             return True
         message = _message_of(response)
@@ -214,11 +214,6 @@ def _too_large(what: str) -> TooLarge:
         f"JupyterHub's answer to {what} is larger than {_MAX_ANSWER_BYTES >> 20} MiB: start that user's"
         " servers with fewer options, or delete those no longer needed."
     )
-
-
-def _server_path(user: str, server_name: str) -> str:
-    path = f"/users/{quote(user, safe='')}/server"
-    return f"{path}s/{quote(server_name, safe='')}" if server_name else path
 
 
 def _message_of(response: httpx.Response) -> str:

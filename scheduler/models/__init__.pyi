@@ -189,6 +189,7 @@ from gpucommons.scheduler.models.notebooks.leases import (
     OnIdleRequest,
     ReclaimRequest,
     ResizeRequest,
+    ServerName,
     SliceView,
     StartedReport,
 )
@@ -423,6 +424,7 @@ __all__ = [
     "ScheduleRunView",
     "ScheduleTimes",
     "ScheduleView",
+    "ServerName",
     "Sha256",
     "ShareView",
     "SizeView",

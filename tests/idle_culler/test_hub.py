@@ -86,10 +86,12 @@ async def test_stops_the_default_and_a_named_server_and_never_through_a_crafted_
     async with make_hub(api) as hub:
         assert await hub.stop("alice", "")
         assert await hub.stop("al/../ice", "my gpu", remove=True)
+        assert await hub.stop("alice", "..")
     raw = [request.url.raw_path.decode() for request in api.requests]
     assert raw == [
         "/hub/api/users/alice/server",
         "/hub/api/users/al%2F..%2Fice/servers/my%20gpu",
+        "/hub/api/users/alice/servers/%2E%2E",
     ]
     assert json.loads(api.requests[1].content) == {"remove": True}
     assert api.requests[0].headers["authorization"] == "token secret"

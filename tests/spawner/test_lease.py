@@ -81,6 +81,22 @@ async def test_a_refused_slice_is_a_409_with_the_schedulers_sentence(
     assert END not in scheduler.paths()
 
 
+@pytest.mark.parametrize("name", [".", ".."])
+async def test_a_server_that_no_address_leads_to_gets_no_gpu(
+    name: str, make_spawner: Make, scheduler: Any
+) -> None:
+    spawner = make_spawner({"milli_gpu": 500})
+    spawner.orm_spawner = SimpleNamespace(name=name, state={}, server=None)
+    with pytest.raises(HTTPError) as refused:
+        await spawner.start()
+    shown = getattr(refused.value, "message", None) or refused.value.jupyterhub_message
+    assert shown == (
+        f"No GPU can be asked for under this name: a server called {name!r} cannot be stopped by its"
+        " address: give it another name."
+    )
+    assert ACQUIRE not in scheduler.paths()
+
+
 async def test_a_failed_start_ends_the_lease_as_failed(make_spawner: Make, scheduler: Any) -> None:
     spawner = make_spawner(HALF)
     spawner.fails_with = OSError("no such interpreter")

@@ -14,7 +14,7 @@ from gpucommons.scheduler.service import idle, leases, notebook_offers, parking,
 
 router = a_router("notebooks")
 
-ServerName = Annotated[str, Query(pattern=r"^[A-Za-z0-9._-]{0,64}$")]
+ServerName = Annotated[models.ServerName, Query()]
 
 
 @router.get("/offers")
@@ -56,7 +56,7 @@ async def list_leases(
 @router.get("/lease")
 async def my_lease(
     caller: AnyCaller,
-    server_name: Annotated[str | None, Query(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = None,
+    server_name: Annotated[models.ServerName | None, Query()] = None,
 ) -> models.LeaseView:
     """The lease of the calling notebook server."""
     return await caller.run(leases.my_lease, server_name)

@@ -63,10 +63,23 @@ OtherOptions = Annotated[
 ]
 
 
+def _in_addresses(name: str) -> str:
+    """Dots alone lead elsewhere in the hub's addresses: neither its pages nor we could stop such a server."""
+    if name in (".", ".."):
+        message = f"a server called {name!r} cannot be stopped by its address: give it another name"
+        raise ValueError(message)
+    return name
+
+
+ServerName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$"), AfterValidator(_in_addresses)
+]
+
+
 class LeaseRequest(Model):
     """A slice for a notebook server: the spawner's acquire (with ``user``) or a user's ticket."""
 
-    server_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    server_name: ServerName = ""
     #: Only the hub may ask for others.
     user: UserName | None = None
     team: Name | None = None

@@ -251,6 +251,8 @@ async def test_one_user_uploads_so_much_within_a_day(
         ({"user": "ann", "milli_gpu": 0}, 422),
         ({"user": "a/../b", "milli_gpu": 500}, 422),
         ({"user": "ann", "milli_gpu": 500, "server_name": "a b"}, 422),
+        ({"user": "ann", "milli_gpu": 500, "server_name": "."}, 422),
+        ({"user": "ann", "milli_gpu": 500, "server_name": ".."}, 422),
         ({"user": "ann", "milli_gpu": 333}, 422),
         ({"user": "ann", "milli_gpu": 4000}, 422),
         ({"user": "eve", "milli_gpu": 500}, 403),
