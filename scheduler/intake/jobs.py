@@ -120,6 +120,7 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
     spec = _spec(request, principal, cluster, team, found)
     check_pending(found.pending, team, cluster.policy)
     check_policies(replace(asked_of(spec), environment=None), team, cluster.policy)
+    check_can_run(spec, cluster)
     # Its files are read from here on, which takes time: what is refused anyhow was refused before.
     words = (request.environment,) if found.environment is None else found.environment()
     spec = replace(
@@ -129,7 +130,6 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
     )
     check_commands(spec)
     check_policies(asked_of(spec), team, cluster.policy)
-    check_can_run(spec, cluster)
     return spec
 
 

@@ -42,7 +42,9 @@ async def submit(
     request: models.JobRequest, caller: AnyCaller, key: IdempotencyKey = None
 ) -> models.JobView:
     """Submit a job; answered as soon as it is durable."""
-    return await caller.run(jobs.submit, request, key=key)
+    # Of a job with files the script is read, whether it is refused then or not.
+    run = caller.run if request.snapshot is None else caller.run_dear
+    return await run(jobs.submit, request, key=key)
 
 
 @router.post("/quote")
@@ -132,7 +134,7 @@ async def again(  # noqa: PLR0913 - one wish, in parts
         loader = models.LoaderOfAnotherRun(workers=loader_workers, prefetch=loader_prefetch or 2)
     elif loader_prefetch is not None:
         raise BadRequest(models.LONE_PREFETCH)
-    return await caller.run(run_again.again, ref, key=key, from_here=from_here, loader=loader)
+    return await caller.run_dear(run_again.again, ref, key=key, from_here=from_here, loader=loader)
 
 
 @router.get("/jobs/{ref:path}/log")

@@ -1,4 +1,4 @@
-"""What was read of jobs' scripts, for pages that are asked for again and again."""
+"""What was read of jobs' scripts, for what is asked for again and again, and refused each time."""
 
 from __future__ import annotations
 

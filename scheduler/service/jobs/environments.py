@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shlex
 import tarfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -49,7 +48,7 @@ def environments(service: Service, principal: Principal) -> models.EnvironmentLi
 
 
 def script_reader(service: Service, request: models.JobRequest) -> Reader:
-    """Reads the request's script when it is first asked for, and never again."""
+    """Reads the request's script when it is first asked for, and never again while it is remembered."""
     return cache(lambda: _script(service, request))
 
 
@@ -145,10 +144,7 @@ def of_workers(service: Service, view: models.JobView) -> list[str]:
     request = view.request
     if request is None or request.snapshot is None or request.roles[0].count <= 1:
         return []
-    snapshot = request.snapshot
-    wanted = shlex.join([request.working_dir, *request.roles[0].command])
-    read = script_reader(service, request)
-    return _of_workers(request, lambda: service.read_scripts.of(snapshot, wanted, read))
+    return _of_workers(request, script_reader(service, request))
 
 
 def _of_workers(request: models.JobRequest, read: Reader) -> list[str]:
@@ -194,12 +190,20 @@ def _script(service: Service, request: models.JobRequest) -> frameworks.Script:
     name = frameworks.script_in(request.roles[0].command)
     if name is None or request.snapshot is None:
         return frameworks.Script()
-    wanted = str(PurePosixPath(request.working_dir, name))
+    snapshot, wanted = request.snapshot, str(PurePosixPath(request.working_dir, name))
     try:
-        return frameworks.read_script(
-            name, _member(service.snapshots.chunks(request.snapshot), wanted)
+        return service.read_scripts.of(
+            snapshot, wanted, lambda: _read(service.snapshots.chunks(snapshot), wanted)
         )
-    except (SchedulerError, tarfile.TarError, OSError, EOFError, ValueError, OverflowError):
+    except (SchedulerError, OSError):
+        # Not remembered: these files may come, or the disk answer again.
+        return frameworks.Script()
+
+
+def _read(chunks: Iterator[bytes], name: str) -> frameworks.Script:
+    try:
+        return frameworks.read_script(name, _member(chunks, name))
+    except (tarfile.TarError, EOFError, ValueError, OverflowError):
         # Anybody may have made that archive: Python raises a bare ValueError for some of its headers.
         return frameworks.Script()
 

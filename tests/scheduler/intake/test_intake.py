@@ -241,6 +241,9 @@ def test_names_must_be_told_apart(world: ServiceWorld) -> None:
         spec_of(world, snapshot="a" * 64, found=Found(has_snapshot=lambda _team: False))
 
 
+TOO_MANY: dict[str, Any] = {"role": {"milli_gpu": 1000, "count": 5}, "launcher": "auto"}
+
+
 @pytest.mark.parametrize(
     ("rules", "pending"),
     [({"max_workers": 1}, 0), ({"max_pending_per_user": 2}, 2), ({"priorities": {"low"}}, 0)],
@@ -262,6 +265,8 @@ def test_what_is_refused_anyhow_has_no_files_read(
     ask: dict[str, Any] = {"role": {"count": 2}, "launcher": "auto", "priority": "high"}
     with pytest.raises(PolicyRefused):
         spec_of(world, with_policy(world, **rules), found=found, **ask)
+    with pytest.raises(Misconfigured, match="never run"):
+        spec_of(world, found=Found(environment=environment, launcher=launcher), **TOO_MANY)
     assert reads == []
     assert spec_of(world, found=Found(launcher=launcher), **ask).launcher == "plain"
     assert reads == ["launcher"]
