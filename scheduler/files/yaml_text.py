@@ -21,6 +21,8 @@ _MOST_BY_ALIASES = 10_000
 _LONGEST_NUMBER = 400
 _NUMBERS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp"))
 _TRUTH, _TEXT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:str"
+#: With more open brackets than anybody writes, the parser in Python takes seconds for a text of 2 KB.
+_MOST_OPEN_BRACKETS = 100
 #: What the C library says where it cannot split a text.
 _NOT_SPLIT = (ScannerError, ParserError, ReaderError)
 
@@ -77,7 +79,13 @@ class _Checks(SafeConstructor):
 
 
 class _SlowLoader(_Checks, yaml.SafeLoader):
-    """All of it in Python."""
+    """All of it in Python: each open bracket is looked at again with each word."""
+
+    def fetch_flow_collection_start(self, kind: type[yaml.Token]) -> None:
+        """A bracket opens."""
+        if self.flow_level >= _MOST_OPEN_BRACKETS:
+            raise ScannerError(problem="it is nested too deeply", problem_mark=self.get_mark())
+        super().fetch_flow_collection_start(kind)
 
 
 if yaml.__with_libyaml__:
