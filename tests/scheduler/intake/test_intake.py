@@ -280,7 +280,7 @@ def test_commands_that_cannot_be_told_to_all_workers_are_refused(world: ServiceW
         spec_of(world, role={**long, "count": 60}, launcher="jax")
     with pytest.raises(Misconfigured, match="each of 60 workers"):
         spec_of(world, role={**long, "count": 2}, max_workers=60, launcher="torchrun")
-    short = {"command": ["python", "a.py"]}
+    short = {"command": ["python", "a.py"], "cpu_milli": 50, "memory_mib": 100}
     for launcher in ("tensorflow", "mpi"):
         with pytest.raises(Misconfigured, match="tells each of 1000 workers where all others are"):
             spec_of(world, role={**short, "count": 1000}, launcher=launcher)
