@@ -144,17 +144,6 @@ async def test_a_stop_says_whether_the_server_is_down(answer: Any, *, down: bool
     assert await Answers(answer).hub().stop_server("ann", "") is down
 
 
-@pytest.mark.parametrize("name", [".", ".."])
-async def test_a_server_named_by_dots_alone_is_stopped_itself(name: str) -> None:
-    answers = Answers((204, None))
-    assert await answers.hub().stop_server("ann", name)
-    [(method, path, _)] = answers.asked
-    assert (method, path) == (
-        "DELETE",
-        f"/hub/api/users/ann/servers/{name.replace('.', '%2E')}",
-    )
-
-
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_hub_that_refuses_our_own_token_is_not_said_to_be_silent(status: int) -> None:
     hub = Answers((status, {"message": "Missing or invalid credentials."}), (status, "")).hub()
