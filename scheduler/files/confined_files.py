@@ -229,6 +229,7 @@ def unpack_into(stream: IO[bytes], home: Path, below: str, chosen: Selection) ->
     count, left = 0, chosen.max_bytes
     lie: list[str] = []
     base = _inside(below)
+    stood: dict[tuple[str, ...], bool] = {}
     with tarfile.open(fileobj=stream, mode="r|", tarinfo=ShortHeaders) as archive:
         for member in archive:
             parts = _inside(member.name)
@@ -237,6 +238,8 @@ def unpack_into(stream: IO[bytes], home: Path, below: str, chosen: Selection) ->
                 raise Refused(message)
             if chosen.is_home:
                 _refuse_settings((*base, *parts))
+            if not base:
+                _refuse_hidden_in_old(home, parts, chosen, stood)
             if not (member.isreg() or member.isdir()):
                 message = f"the results hold {member.name!r}, which is no regular file"
                 raise Refused(message)
@@ -269,6 +272,25 @@ def _refuse_settings(path: tuple[str, ...]) -> None:
             " not written there"
         )
         raise Refused(message)
+
+
+def _refuse_hidden_in_old(
+    home: Path, parts: tuple[str, ...], chosen: Selection, stood: dict[tuple[str, ...], bool]
+) -> None:
+    """The same further down, in folders that stood there before; what is hidden in a new one is results.
+
+    ``stood``: which did, as it was before the first file came to them.
+    """
+    for depth in range(1, len(parts)):
+        above = parts[:depth]
+        if above not in stood:
+            stood[above] = os.path.lexists(home.joinpath(*above))
+        if stood[above] and parts[depth].startswith(".") and not chosen.only:
+            message = (
+                f"{'/'.join(parts[: depth + 1])!r} is hidden in a folder that is there already, whose programs"
+                " may obey it: bring the results to a new folder"
+            )
+            raise Refused(message)
 
 
 def _inside(name: str) -> tuple[str, ...]:

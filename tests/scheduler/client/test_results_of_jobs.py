@@ -167,6 +167,27 @@ def test_what_the_homes_programs_obey_is_not_written(home: Path, below: str) -> 
     assert not list(home.rglob("startup.py"))
 
 
+@pytest.mark.parametrize(
+    "name", ["backend/.venv/lib/zz.pth", "backend/.git/hooks/post-checkout", "./backend/.envrc"]
+)
+def test_what_programs_obey_in_a_folder_of_a_project_is_not_written(home: Path, name: str) -> None:
+    (home / "work" / "backend" / ".git").mkdir(parents=True)
+    with pytest.raises(BadRequest, match="hidden in a folder that is there already"):
+        fetch(a_tar(a_file("backend/a.pt"), a_file(name)), home / "work", ".")
+    assert not (home / "work" / name).exists()
+
+
+def test_what_is_hidden_in_a_new_folder_of_a_project_is_results(home: Path) -> None:
+    files = [a_file("outputs/1/.hydra/config.yaml"), a_file("outputs/1/.hydra/hydra.yaml")]
+    assert fetch(a_tar(*files, a_file("step-10/.metadata")), home / "work", ".") == 3
+
+
+def test_a_hidden_file_that_was_asked_for_by_its_name_comes(home: Path) -> None:
+    (home / "work" / "backend").mkdir()
+    name = "backend/.hydra/big.pt"
+    assert fetch_one(a_tar(a_file(name)), home / "work", name) == name
+
+
 def test_hidden_folders_below_the_jobs_own_are_results(home: Path) -> None:
     assert fetch(a_tar(a_file(".hydra/config.yaml")), home) == 1
 
