@@ -1,4 +1,7 @@
-"""One idempotency key stands for one request: sent again it gets the first answer, with another it is refused."""
+"""One idempotency key stands for one request: sent again it gets the first answer, with another it is refused.
+
+Keys are told apart by who asks, by name. Parts of ours ask under names that a user may have as well.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,19 @@ from typing import Any
 from pydantic import BaseModel
 
 from gpucommons.scheduler.errors import Conflict
+
+#: Who does what nobody asked for, as lists of events and changes name it.
+PARTS = frozenset({"first configuration", "restore", "scheduler"})
+
+
+def is_part_of_ours(name: str) -> bool:
+    """Whether what bears this name as its author may be of the scheduler or an agent, and of nobody."""
+    return name in PARTS or name.startswith("agent of ")
+
+
+def key_of_caller(name: str, key: str) -> str:
+    """A key as it is stored for somebody who is no part of ours, whatever they are called."""
+    return f"caller {key}" if is_part_of_ours(name) else key
 
 
 def fingerprint(kind: str, request: Any) -> str:

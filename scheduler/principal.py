@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from gpucommons.scheduler.core.model.resources import Team
 from gpucommons.scheduler.core.model.types import AttemptId, TeamName, UserName
+from gpucommons.scheduler.idempotency import key_of_caller
 
 #: What our scopes begin with: ``custom:gpucommons:submit!user=ada``.
 SCOPE_PREFIX = "custom:gpucommons:"
@@ -79,11 +80,17 @@ class Principal:
     attempt_id: AttemptId | None = None
     server_name: str | None = None
     reads_metrics: bool = False
+    #: Our own, whom no authenticator knows: its keys are apart from those of users who are called so.
+    is_part: bool = False
 
     def holds(self, verb: str, *, user: str | None = None) -> bool:
         """Whether its scopes allow the verb for things of this user (default: its own)."""
         whose = self.name if user is None else user
         return any(right.verb == verb and _covers(right, whose, self.name) for right in self.rights)
+
+    def stored_key(self, key: str) -> str:
+        """Its idempotency key as it is stored."""
+        return key if self.is_part else key_of_caller(self.name, key)
 
     @property
     def sees(self) -> frozenset[TeamName]:

@@ -50,6 +50,7 @@ OPERATOR = Principal(
     kind=PrincipalKind.LOCAL,
     admin=True,
     rights=read_rights(["custom:gpucommons:admin"]),
+    is_part=True,
 )
 #: Who wrote the settings of the first start, as the list of changes names it.
 FIRST_START = replace(OPERATOR, name=UserName("first configuration"))

@@ -305,7 +305,7 @@ class Service:
             action=action,
             by=principal.name,
             at_ms=self.now_ms(),
-            idempotency_key=key,
+            idempotency_key=None if key is None else principal.stored_key(key),
             fingerprint=same,
         )
 
@@ -327,7 +327,7 @@ class Service:
         if key is None:
             return None
         same = fingerprint(action.__name__, request)
-        return self.store.intent_with_key(principal.name, key, same)
+        return self.store.intent_with_key(principal.name, principal.stored_key(key), same)
 
     def teams_of(self, principal: Principal, user: UserName) -> frozenset[TeamName]:
         """The teams of the caller, or of the user on whose behalf the hub calls."""

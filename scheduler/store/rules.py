@@ -19,6 +19,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.idempotency import is_part_of_ours
 from gpucommons.scheduler.parents import NUMBERED, ParentId
 from gpucommons.scheduler.store.base import (
     EventSight,
@@ -95,7 +96,8 @@ def audience(event: Event) -> str:
 
 def audiences(sight: EventSight) -> frozenset[str]:
     """What somebody belongs to, of what :func:`audience` gives."""
-    person = () if sight.by is None else (_person(sight.by),)
+    # What a part of ours did is for admins, also where somebody is called as that part is.
+    person = () if sight.by is None or is_part_of_ours(sight.by) else (_person(sight.by),)
     return frozenset((*map(_team, sight.teams), *person))
 
 

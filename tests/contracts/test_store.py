@@ -273,6 +273,8 @@ def test_events_are_read_as_far_as_somebody_sees(store: Store) -> None:
         event("c"),
         event("d", by="änn's \"%_"),
         event("e", team=VISION, kind="started", by="bob", data={"team": "nlp"}),
+        event("f", by="scheduler"),
+        event("g", by="agent of node-1"),
     )
     store.commit(epoch, Changes(now_ms=NOW, events=texts))
 
@@ -280,12 +282,14 @@ def test_events_are_read_as_far_as_somebody_sees(store: Store) -> None:
         found = store.events(sight=sight, **options)  # type: ignore[arg-type] # any
         return [e.event.text[0] for e in found]
 
-    assert seen(None) == ["a", "b", "c", "d", "e"]
+    assert seen(None) == ["a", "b", "c", "d", "e", "f", "g"]
     assert seen(EventSight()) == []
     of_vision = frozenset({VISION})
     assert seen(EventSight(teams=of_vision)) == ["a", "e"]
     assert seen(EventSight(teams=of_vision, until=4)) == ["a"]
     assert seen(EventSight(teams=of_vision, by="ada")) == ["a", "c", "e"]
+    # A hub may have users who are called as our parts are.
+    assert seen(EventSight(by="scheduler")) == seen(EventSight(by="agent of node-1")) == []
     assert seen(EventSight(by="änn's \"%_")) == ["d"]
     assert seen(EventSight(teams=of_vision), limit=1, newest=True) == ["e"]
     assert seen(EventSight(teams=of_vision), kinds=frozenset({"started"})) == ["e"]

@@ -26,6 +26,7 @@ from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.call import Call
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.files.durable_files import appearing_whole
+from gpucommons.scheduler.idempotency import PARTS
 from gpucommons.scheduler.up.settings import default_state_dir
 
 #: Of each log, and of the list of events.
@@ -37,8 +38,6 @@ _SECRETS = ("attempt-key", "cookie-secret", "metrics-token", "password", "tokens
 #: Fields of the API's answers that name a user, and those that name several.
 _NAMING = frozenset({"by", "owner", "submitted_by", "user"})
 _LISTING = frozenset({"leads", "members", "users"})
-#: Who is nobody.
-_PARTS = frozenset({"first configuration", "restore", "scheduler"})
 
 T = TypeVar("T")
 
@@ -163,7 +162,7 @@ class _Place:
 
 def _names(answers: object, place: _Place) -> set[str]:
     """Users, wherever an answer names one, and those with a home here."""
-    return {*place.names("homes"), *_named(answers)} - _PARTS
+    return {*place.names("homes"), *_named(answers)} - PARTS
 
 
 def _named(value: object) -> Iterator[str]:

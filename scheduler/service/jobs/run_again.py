@@ -10,7 +10,7 @@ from gpucommons.scheduler.core.model.lifecycle import check_over
 from gpucommons.scheduler.core.model.types import Spec, UserName, Workload
 from gpucommons.scheduler.data_loading import LoaderChoice
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.idempotency import fingerprint
+from gpucommons.scheduler.idempotency import fingerprint, key_of_caller
 from gpucommons.scheduler.models.fields import name_by_itself
 from gpucommons.scheduler.models.jobs.jobs import KEY_ORIGINS, OBJECT_LABEL, ORIGIN_LABEL
 from gpucommons.scheduler.parents import Parent
@@ -136,7 +136,7 @@ def submit_of_parent(
 def scheduled_job(service: Service, by: UserName, *, key: str) -> Workload | None:
     """The job that :func:`submit_of_parent` stored for somebody under this key; None where it did not."""
     asked = fingerprint(Submit.__name__, _scheduled(key))
-    intent = service.store.intent_with_key(by, key, asked)
+    intent = service.store.intent_with_key(by, key_of_caller(by, key), asked)
     if intent is None:
         return None
     assert isinstance(intent.action, Submit)  # noqa: S101 - the fingerprint names the kind of action
