@@ -138,11 +138,15 @@ class MetricsAuthenticator:
         )
 
 
+#: What accounts are called that are no user's: no user of the hub may be one of them.
+_NUMBERED = re.compile(r"uid-[0-9]+")
+
+
 class PeerAuthenticator:
     """Processes of this machine at the unix socket; the one who runs the scheduler is admin.
 
     Where accounts are called otherwise than the hub's users (``account_template``), one that is called as a
-    user is not that user's.
+    user is not that user's, the operator's own included.
     """
 
     def __init__(self, *, operator_uid: int, account_template: str = USERNAME) -> None:
@@ -157,7 +161,7 @@ class PeerAuthenticator:
         is_operator = uid in (0, self._operator_uid)
         verb = "admin" if is_operator else "submit"
         implied = read_rights([f"custom:gpucommons:{verb}"])
-        name = user_of(uid, USERNAME if is_operator else self._account_template)
+        name = user_of(uid, self._account_template)
         return Identity(name=name, kind=PrincipalKind.LOCAL, rights=implied)
 
 
@@ -203,7 +207,9 @@ class HubAuthenticator:
             if found is None or credentials.fresh or not self._still_service(found):
                 raise
             return found.identity
-        identity = None if user is None else identity_of(user, culler=self._culler)
+        identity = None
+        if user is not None and not _NUMBERED.fullmatch(user.name):
+            identity = identity_of(user, culler=self._culler)
         span_ms = UNKNOWN_FOR_MS if identity is None else KNOWN_FOR_MS
         self._known[key] = _Remembered(identity, self._now_ms() + span_ms)
         self._known.move_to_end(key)

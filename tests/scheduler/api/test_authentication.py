@@ -66,6 +66,15 @@ async def test_unknown_tokens_are_remembered_for_moments(
     assert await authenticator.identify(Credentials(token="new-token")) is not None
 
 
+async def test_no_user_of_the_hub_is_an_account_that_is_nobodys(
+    hub: FakeHubServer, authenticator: HubAuthenticator
+) -> None:
+    for name, is_known in (("uid-0", False), ("uid-4711", False), ("uid-ada", True)):
+        hub.tokens[f"{name}-token"] = {"kind": "user", "name": name, "scopes": []}
+        found = await authenticator.identify(Credentials(token=f"{name}-token"))
+        assert (found is not None) is is_known
+
+
 async def test_fresh_means_asked_now(hub: FakeHubServer, authenticator: HubAuthenticator) -> None:
     await authenticator.identify(Credentials(token="root-token"))
     del hub.tokens["root-token"]
@@ -176,7 +185,7 @@ async def test_an_account_at_the_socket_is_the_user_whose_notebooks_run_as_it(
     operator = await authenticator.identify(Credentials(peer_uid=4711))
     assert someone is not None
     assert operator is not None
-    assert (someone.name, operator.name) == (name, account)
+    assert (someone.name, operator.name) == (name, name.replace("4712", "4711"))
 
 
 def test_scopes_imply_and_filters_bind() -> None:
