@@ -69,22 +69,26 @@ def stopped_words(
             again=_again(offers, last),
             kept=(*(files if size else ()), *kernels),
             # Who stopped it themselves is told as much; of what never started nothing is known.
-            lost=(_lost(offers.kept),) if size else (),
+            lost=(_lost(offers.kept, in_order=False),) if size else (),
             kernels="" if offers.kept is None else kept_text(offers.kept),
         )
     return Stopped(
         why=why,
         why_in=language() if is_translated else ENGLISH,
         kept=(*files, *kernels),
-        lost=(_lost(offers.kept),),
+        lost=(_lost(offers.kept, in_order=True),),
         kernels="" if offers.kept is None else kept_text(offers.kept),
         again=_again(offers, last),
         size=size,
     )
 
 
-def _lost(kept: KeptKernelsView | None) -> str:
-    """What ended with the server, but for what was reported as kept."""
+def _lost(kept: KeptKernelsView | None, *, in_order: bool) -> str:
+    """What ended with the server, but for what was reported as kept. One that was killed reports nothing."""
+    if kept is None and not in_order:
+        return gettext(
+            "Its terminals ended with it. No kernel was reported as kept; those of a server that was killed may have saved themselves: its next start shows it."
+        )
     if kept is None:
         return gettext("Its kernels and terminals ended with it: their variables are lost.")
     return gettext("Its terminals ended with it, and all of its kernels but what is named as kept.")

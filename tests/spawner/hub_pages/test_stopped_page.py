@@ -99,10 +99,17 @@ def test_no_reason_is_said_where_none_is_known(
     assert said.why == ""
 
 
-def test_who_stopped_it_themselves_is_told_what_is_kept_and_what_is_lost() -> None:
-    said = stopped_words(offers(last_end=None), HALF, keeps_files=True)
+@pytest.mark.parametrize("last", [HALF, {"milli_gpu": 0}])
+def test_of_a_server_that_was_killed_nothing_is_called_lost_that_may_be_kept(
+    last: dict[str, Any],
+) -> None:
+    """It told nobody, and its kernels saved themselves."""
+    said = stopped_words(offers(last_end=None), last, keeps_files=True)
     assert said.kept == ("Saved files.",)
-    assert said.lost == ("Its kernels and terminals ended with it: their variables are lost.",)
+    assert said.lost == (
+        "Its terminals ended with it. No kernel was reported as kept; those of a server that was"
+        " killed may have saved themselves: its next start shows it.",
+    )
 
 
 def test_kernels_are_kept_only_where_that_was_reported() -> None:
