@@ -53,7 +53,7 @@ it('says what the chosen one is good for, whose it is, and the line that it coun
   const html = drawn([PROFILE], { isChosen: true });
   expect(html).toContain('Two GPUs. Published by ada.');
   expect(html).toContain('It counts on one line in the script:');
-  expect(html).toContain('<code>callbacks=[Follow()]</code>');
+  expect(html).toContain('overflow-wrap:anywhere">callbacks=[Follow()]</code>');
 });
 
 it('tells teams apart where there are several', () => {

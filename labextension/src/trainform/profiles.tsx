@@ -93,16 +93,21 @@ export function ProfileField(props: {
       ) : null}
       {variables.length > 0 ? (
         <p className="gc-Muted gc-Hint">
-          {msg.setsVariables()} <code>{variables.join(' ')}</code>
+          {msg.setsVariables()} <Words>{variables.join(' ')}</Words>
         </p>
       ) : null}
       {chosen?.callback_line ? (
         <p className="gc-Muted gc-Hint">
-          {msg.oneLine()} <code>{chosen.callback_line}</code>
+          {msg.oneLine()} <Words>{chosen.callback_line}</Words>
         </p>
       ) : null}
     </>
   );
+}
+
+/** Breaks anywhere: the name of a module is wider than the panel, which would scroll sideways. */
+function Words({ children }: { children: string }): React.JSX.Element {
+  return <code style={{ overflowWrap: 'anywhere' }}>{children}</code>;
 }
 
 /** For who leads a team, or is an admin. */
