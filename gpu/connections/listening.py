@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterable
 
 #: How many may wait to be accepted; the kernel has a bound of its own.
 BACKLOG = 4096
@@ -43,3 +44,9 @@ def hold_tcp(port: int, host: str) -> socket.socket:
         held.close()
         raise
     return held
+
+
+def close_all(sockets: Iterable[socket.socket]) -> None:
+    """Close listening sockets; closing twice is harmless."""
+    for one in sockets:
+        one.close()

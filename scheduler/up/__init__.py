@@ -37,20 +37,6 @@ def add_commands(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of ``gpucommons up``."""
     parser.add_argument("--state", type=Path, help="folder for everything that must last")
-    parser.add_argument(
-        "--simulate",
-        type=_simulate,
-        default="auto",
-        metavar="N|auto",
-        help="simulated GPUs where NVML finds no real one: a number, or auto = 4 (default)",
-    )
-    parser.add_argument(
-        "--simulated-topology",
-        choices=[one.value for one in SimulatedTopology],
-        default=None,
-        help="what simulated GPUs say of their links: pairs = by NVLink in pairs, on two sockets "
-        "(in the demo); all = by NVLink; unknown = nothing (else)",
-    )
     parser.add_argument("--port", type=_port, default=DEFAULT_PORT, help="of the hub's pages")
     parser.add_argument("--config", type=Path, help="pools, teams and quotas (YAML)")
     parser.add_argument(
@@ -59,6 +45,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="mail server and rules of webhooks (YAML): users then choose what they are told",
     )
+    parser.add_argument(
+        "--demo",
+        action="store_true",
+        help="four simulated GPUs (where there are no real ones), two teams, trusted users",
+    )
+    parser.add_argument(
+        "--stop-jobs", action="store_true", help="end training jobs too when stopped with Ctrl-C"
+    )
+    parser.add_argument(
+        "--executor",
+        action="append",
+        default=[],
+        metavar="NAME[=FILE]",
+        help="an executor that another package brings, with its settings; pools choose it by name",
+    )
+    _add_hub_and_users(parser)
+    _add_gpus(parser)
+    _add_notebook_limits(parser)
+
+
+def _add_hub_and_users(parser: argparse.ArgumentParser) -> None:
     alone = parser.add_mutually_exclusive_group()
     alone.add_argument("--no-hub", action="store_true", help="scheduler and agent only")
     about = "no hub of its own: scheduler, pages, agent and culler for the hub whose API is there"
@@ -76,22 +83,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="admit several users although all of them share this operating-system account",
     )
     parser.add_argument("--admin", action="append", default=[], metavar="USER", help="GPU admin")
+
+
+def _add_gpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--demo",
-        action="store_true",
-        help="four simulated GPUs (where there are no real ones), two teams, trusted users",
+        "--simulate",
+        type=_simulate,
+        default="auto",
+        metavar="N|auto",
+        help="simulated GPUs where NVML finds no real one: a number, or auto = 4 (default)",
     )
     parser.add_argument(
-        "--stop-jobs", action="store_true", help="end training jobs too when stopped with Ctrl-C"
-    )
-    parser.add_argument(
-        "--idle-after-s", type=_seconds, default=3600, help="a notebook is idle after this long"
-    )
-    parser.add_argument("--warn-after-s", type=_seconds, default=3000, help="its user is warned")
-    parser.add_argument(
-        "--only-watch",
-        action="store_true",
-        help="warn nobody and stop nobody who uses more GPU memory than their slice has",
+        "--simulated-topology",
+        choices=[one.value for one in SimulatedTopology],
+        default=None,
+        help="what simulated GPUs say of their links: pairs = by NVLink in pairs, on two sockets "
+        "(in the demo); all = by NVLink; unknown = nothing (else)",
     )
     parser.add_argument(
         "--agent-metrics-port",
@@ -99,13 +106,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PORT",
         help="serve the node agent's Prometheus metrics on this port of 127.0.0.1, to whoever has the"
         " token in STATE/agent/metrics-token",
-    )
-    parser.add_argument(
-        "--executor",
-        action="append",
-        default=[],
-        metavar="NAME[=FILE]",
-        help="an executor that another package brings, with its settings; pools choose it by name",
     )
     parser.add_argument(
         "--cloud",
@@ -117,6 +117,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=LINK_LOCAL,
         metavar="URL",
         help="where that service answers: a link-local address (default: %(default)s)",
+    )
+
+
+def _add_notebook_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--idle-after-s", type=_seconds, default=3600, help="a notebook is idle after this long"
+    )
+    parser.add_argument("--warn-after-s", type=_seconds, default=3000, help="its user is warned")
+    parser.add_argument(
+        "--only-watch",
+        action="store_true",
+        help="warn nobody and stop nobody who uses more GPU memory than their slice has",
     )
 
 

@@ -77,45 +77,36 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
     ValueError
         When they contradict each other or name a file that is not there.
     """
-    if arguments.warn_after_s >= arguments.idle_after_s:
-        message = (
-            f"--warn-after-s {arguments.warn_after_s} must be less than --idle-after-s"
-            f" {arguments.idle_after_s}: the warning comes first."
-        )
-        raise ValueError(message)
+    _check_idle_limits(arguments)
     host_and_port(arguments.cloud_metadata)
-    told = arguments.notifications
-    if told is not None and not told.is_file():
-        message = f"There is no file {told}: give --notifications a YAML file with the mail server."
-        raise ValueError(message)
-    config = arguments.config or (_demo_config() if arguments.demo else None)
-    if config is not None and not config.is_file():
-        message = f"There is no file {config}: give --config a YAML file with pools and teams."
-        raise ValueError(message)
-    admins = tuple(arguments.admin)
-    if arguments.demo and not admins:
-        admins = (DEMO_ADMIN,)
+    demo = arguments.demo
+    told = _existing(arguments.notifications, "--notifications a YAML file with the mail server")
+    config = _existing(
+        arguments.config or (_demo_config() if demo else None),
+        "--config a YAML file with pools and teams",
+    )
     account = _account_name()
-    admission = _admission(trusted=arguments.trusted_users or arguments.demo)
-    named = environ.get("GPUCOMMONS_STATE")
-    own_choice = named is None and admission == "accounts"
-    default_state = SYSTEM_STATE if own_choice else default_state_dir(environ)
+    admission = _admission(trusted=arguments.trusted_users or demo)
+    admins = tuple(arguments.admin) or ((DEMO_ADMIN,) if demo else ())
+    if not admins and admission == "one":
+        admins = (account,)
+    state = arguments.state or _default_state(environ, admission)
     return Settings(
-        state=(arguments.state or default_state).expanduser().absolute(),
+        state=state.expanduser().absolute(),
         simulate=arguments.simulate,
         simulated_topology=_simulated_topology(arguments),
         port=arguments.port,
-        config=config.absolute() if config else None,
+        config=config,
         hub=not (arguments.no_hub or arguments.beside_hub),
         admission=admission,
-        admins=admins or ((account,) if admission == "one" else ()),
+        admins=admins,
         account=account,
         stop_jobs=arguments.stop_jobs,
         idle_after_s=arguments.idle_after_s,
         warn_after_s=arguments.warn_after_s,
         only_watch=arguments.only_watch,
-        sample_data=arguments.demo,
-        notifications=None if told is None else told.absolute(),
+        sample_data=demo,
+        notifications=told,
         agent_metrics_port=arguments.agent_metrics_port,
         executors=tuple(arguments.executor),
         cloud=arguments.cloud,
@@ -123,6 +114,29 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
         beside=_hub_api(arguments.beside_hub),
         account_template=arguments.account_template,
     )
+
+
+def _check_idle_limits(arguments: argparse.Namespace) -> None:
+    if arguments.warn_after_s >= arguments.idle_after_s:
+        message = (
+            f"--warn-after-s {arguments.warn_after_s} must be less than --idle-after-s"
+            f" {arguments.idle_after_s}: the warning comes first."
+        )
+        raise ValueError(message)
+
+
+def _existing(file: Path | None, give: str) -> Path | None:
+    if file is None:
+        return None
+    if not file.is_file():
+        message = f"There is no file {file}: give {give}."
+        raise ValueError(message)
+    return file.absolute()
+
+
+def _default_state(environ: Mapping[str, str], admission: Admission) -> Path:
+    named = environ.get("GPUCOMMONS_STATE")
+    return SYSTEM_STATE if named is None and admission == "accounts" else default_state_dir(environ)
 
 
 def _simulated_topology(arguments: argparse.Namespace) -> SimulatedTopology:

@@ -6,38 +6,43 @@ Imported only when jobs run on a cluster.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Set
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.client.agent_transports import HttpTransport
-from gpucommons.gpu.clouds.notice_source import CloudNotice
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.cluster.cluster_agents import ClusterAgents
+from gpucommons.scheduler.cluster.cluster_facts import ClusterFacts, NoAgents
 from gpucommons.scheduler.cluster.cluster_slices import ClusterSlices
+from gpucommons.scheduler.cluster.cluster_troubles import ClusterTroubles
+from gpucommons.scheduler.cluster.scale_up_text import ScaleUpText
 from gpucommons.scheduler.core.events.leases import SERVER_GONE
 from gpucommons.scheduler.core.model.lifecycle import is_lease
-from gpucommons.scheduler.core.model.resources import Pool, UnhealthyDevice
+from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Attempt, NodeId, PoolName
 from gpucommons.scheduler.core.whatif.next_shares import next_shares
 from gpucommons.scheduler.core.whatif.scale_up import takes_work
+from gpucommons.scheduler.environments.images import Images
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
+from gpucommons.scheduler.executors.kubernetes.cluster_state.notebook_images import NotebookImages
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import LeaseHeld, Leases
 from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from gpucommons.scheduler.executors.kubernetes.manifests.homes import WithHome
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles, PlannedFiles
 from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import PodPlace
-from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
+from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, read_settings
 from gpucommons.scheduler.file_storage.parts import StorageParts
 from gpucommons.scheduler.loop.acting import current_attempts, parked_leases
 from gpucommons.scheduler.service.in_memory.slices import slice_ids
+from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.wiring.scheduler_callbacks import Asked
 
 #: As many times as long as it took, what was worked out holds.
@@ -50,8 +55,32 @@ class ClusterParts:
     """The executor, and the agents of its nodes where they run."""
 
     executor: KubernetesExecutor
+    #: What jobs may run with there.
+    environments: Images
     agents: ClusterAgents | None = None
     slices: ClusterSlices | None = None
+
+    def also(self, service: Service) -> Callable[[], None]:
+        """What the housekeeping does besides."""
+        agents = NoAgents() if self.agents is None else self.agents
+        steps = (
+            ClusterFacts(service, agents, another=self.executor.isolation_of).step,
+            ClusterTroubles(service, self.executor.troubles, self.executor.refusals).step,
+            ScaleUpText(service, self.executor.scale_up).step,
+        )
+
+        def step() -> None:
+            for one in steps:
+                one()
+
+        return step
+
+    def why_not(self, cluster: Cluster, name: PoolName, milli_gpu: int) -> str | None:
+        """Why a pool makes no slices of a size; None where it does, or is another executor's."""
+        pool = cluster.pools.get(name)
+        if pool is None or pool.executor != self.executor.name:
+            return None
+        return self.executor.why_not(pool, milli_gpu)
 
     def start(self) -> None:
         """Keep the agents in step."""
@@ -66,37 +95,57 @@ class ClusterParts:
             self.agents.close()
 
 
-def make_parts(
-    settings: KubernetesSettings, asked: Asked, *, logs: Path, kept: StorageParts
-) -> ClusterParts:
-    """Parts for the cluster that we run in, or that a kubeconfig names."""
+def make_parts(described: Path, asked: Asked, *, logs: Path, kept: StorageParts) -> ClusterParts:
+    """Parts for the cluster that we run in, or that a kubeconfig names; ``described`` by a file.
+
+    Raises
+    ------
+    BadRequest, Unavailable
+        When the file cannot be read, or there is no cluster.
+    """
+    settings = read_settings(described)
     if kept.mode != "volume":
         settings = settings.model_copy(update={"hibernation_hindrance": _NO_VOLUME})
     cluster, connection = asked.cluster, connect()
+    environments = Images(
+        images=settings.environments,
+        any_image=settings.any_image,
+        sees_home=settings.home is not None,
+        of_notebook=NotebookImages(connection, settings.hub_namespace),
+    )
+    around = _around(asked, logs=logs, files=_files(settings, kept, connection))
+    if not settings.agents:
+        executor = KubernetesExecutor(connection, settings, around)
+        return ClusterParts(executor=executor, environments=environments)
 
     def is_ours(node: NodeId) -> bool:
         return makes_slices(settings, cluster(), node)
 
-    def reading(node: NodeId, slice_id: SliceId) -> int | None:
-        # The agents are found through the executor, which is made with this. Of slices that another
-        # system makes they know nothing, and an empty answer would be none.
-        return agents.live(node, slice_id) if is_ours(node) else None
-
-    def notices() -> Mapping[NodeId, CloudNotice]:
-        return agents.notices()
-
-    def drivers() -> Mapping[NodeId, str]:
+    # The agents are found through the executor, which is made with what they say.
+    around = replace(
+        around,
+        # Of slices that another system makes they know nothing, and an empty answer would be none.
+        reading=lambda node, slice_id: agents.live(node, slice_id) if is_ours(node) else None,
+        notices=lambda: agents.notices(),  # noqa: PLW0108 - made below
         # Until its agent answers (again), a node has the driver that is on record.
-        recorded = {node.node_id: node.driver for node in cluster().nodes.values() if node.driver}
-        return recorded | dict(agents.heard.drivers(executor.agents()))
+        drivers=lambda: {**_drivers(cluster()), **agents.heard.drivers(executor.agents())},
+        unhealthy=lambda: agents.heard.unhealthy(executor.agents()),
+    )
+    executor = KubernetesExecutor(connection, settings, around)
+    slices = ClusterSlices(executor.cards, cluster, leading=asked.leading, is_ours=is_ours)
+    agents = ClusterAgents(
+        addresses=executor.agents,
+        connect=partial(_client, settings),
+        devices_of=executor.cards,
+        node_of=lambda slice_id: node_of_slice(cluster(), slice_id),
+    )
+    return ClusterParts(executor=executor, environments=environments, agents=agents, slices=slices)
 
-    def unhealthy() -> Mapping[NodeId, Mapping[DeviceId, str]]:
-        return agents.heard.unhealthy(executor.agents())
 
-    def were_unhealthy() -> Mapping[NodeId, tuple[UnhealthyDevice, ...]]:
-        return {one.node_id: one.unhealthy for one in cluster().nodes.values() if one.unhealthy}
-
-    around = Around(
+def _around(asked: Asked, *, logs: Path, files: JobFiles) -> Around:
+    """What the loop knows, for the executor."""
+    cluster = asked.cluster
+    return Around(
         pools=asked.pools,
         pool_of_node=lambda node_id: _pool_of_node(cluster(), node_id),
         held=lambda: held_slots(cluster()),
@@ -105,29 +154,20 @@ def make_parts(
         missing_nodes=asked.missing_nodes,
         takes_work=lambda node_id: takes_work(cluster(), node_id),
         current=lambda: current_attempts(cluster()).keys(),
-        reading=reading if settings.agents else None,
-        notices=notices if settings.agents else dict,
-        drivers=drivers if settings.agents else dict,
-        unhealthy=unhealthy if settings.agents else dict,
-        were_unhealthy=were_unhealthy,
+        were_unhealthy=lambda: {
+            one.node_id: one.unhealthy for one in cluster().nodes.values() if one.unhealthy
+        },
         leases=lambda: leases_held(cluster()),
         on_change=asked.wake,
         leading=asked.may_act,
         now_ms=asked.now_ms,
-        files=_files(settings, kept, connection),
+        files=files,
         logs=logs,
     )
-    executor = KubernetesExecutor(connection, settings, around)
-    if not settings.agents:
-        return ClusterParts(executor=executor)
-    slices = ClusterSlices(executor.cards, cluster, leading=asked.leading, is_ours=is_ours)
-    agents = ClusterAgents(
-        addresses=executor.agents,
-        connect=partial(_client, settings),
-        devices_of=executor.cards,
-        node_of=lambda slice_id: node_of_slice(cluster(), slice_id),
-    )
-    return ClusterParts(executor=executor, agents=agents, slices=slices)
+
+
+def _drivers(cluster: Cluster) -> dict[NodeId, str]:
+    return {node.node_id: node.driver for node in cluster.nodes.values() if node.driver}
 
 
 def _client(settings: KubernetesSettings, address: str) -> AgentClient:

@@ -252,53 +252,81 @@ def _estimate(number: int, end_ms: int) -> Estimate:
     )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Shape:
+    """What a run asked for, and by how much it came out otherwise than planned."""
+
+    grade: str
+    #: Of what was planned.
+    off: float
+    step_s: float
+    gpus: int
+    hours: float
+
+    @property
+    def gpu_hours(self) -> float:
+        """As planned."""
+        return self.gpus * self.hours
+
+
 def _run(number: int, end_ms: int) -> JudgedRun:
     """Plans of all grades, the better the more was measured."""
     grade = "ABC"[number % 3]
-    off = {"A": 0.04, "B": 0.09, "C": 0.3}[grade] * (1 if number % 7 else 4)
-    step_s = 0.5 + number % 11 * 0.2
-    middle = 64 / step_s
-    width = {"A": 1.1, "B": 1.2, "C": 1.5}[grade]
-    gpus, hours = 1 + number % 2, 1.0 + number % 4
-    gpu_hours, came_hours = gpus * hours, gpus * hours * (1 + off)
+    shape = _Shape(
+        grade=grade,
+        off={"A": 0.04, "B": 0.09, "C": 0.3}[grade] * (1 if number % 7 else 4),
+        step_s=0.5 + number % 11 * 0.2,
+        gpus=1 + number % 2,
+        hours=1.0 + number % 4,
+    )
     ended_ms = Millis(end_ms - (90 - number) * 23 * _HOUR_MS)
+    submitted_ms = Millis(ended_ms - round(shape.hours * _HOUR_MS))
     return JudgedRun(
         workload_id=WorkloadId(f"sample-run-{number}"),
         team=(_VISION, _NLP)[number % 2],
-        submitted_ms=Millis(ended_ms - round(hours * _HOUR_MS)),
+        submitted_ms=submitted_ms,
         ended_ms=ended_ms,
         state="succeeded",
-        plan=ChosenPlan(
-            plan_id=f"sample-{number}",
-            made_ms=ended_ms - round(hours * _HOUR_MS) - _MINUTE_MS,
-            pool=_POOL,
-            gpu_kind="A100-40",
-            simulated=False,
-            gpus=gpus,
-            layout=f"DDP × {gpus}",
-            grade=grade,
-            verdict="fits",
-            batch=64,
-            steps=round(hours * 3600 / step_s),
-            memory_mib=18_000,
-            samples_per_s=Said(middle / width, middle, middle * width),
-            wait_s=Said(0.0, 60.0, 600.0),
-            run_s=Said(hours * 3600 / width, hours * 3600, hours * 3600 * width),
-            gpu_hours=Said(gpu_hours / width, gpu_hours, gpu_hours * width),
-            cost=Said(gpu_hours / width * _PRICE, gpu_hours * _PRICE, gpu_hours * width * _PRICE),
-            currency=_CURRENCY,
-            formula_s=step_s,
-            signature="sample",
-            family="sample",
-        ),
+        plan=_plan(shape, f"sample-{number}", made_ms=submitted_ms - _MINUTE_MS),
         actual=Actual(
-            gpus=gpus,
+            gpus=shape.gpus,
             pool=_POOL,
-            step_s=step_s * (1 + off),
+            step_s=shape.step_s * (1 + shape.off),
             memory_mib=17_200,
             # One of nine waits longer than was said.
             wait_ms=90_000 if number % 9 else 15 * _MINUTE_MS,
-            held_milli_gpu_ms=round(1000 * came_hours * _HOUR_MS),
-            cost_micro=round(came_hours * _PRICE * 1e6),
+            held_milli_gpu_ms=round(1000 * shape.gpu_hours * (1 + shape.off) * _HOUR_MS),
+            cost_micro=round(shape.gpu_hours * (1 + shape.off) * _PRICE * 1e6),
         ),
+    )
+
+
+def _plan(shape: _Shape, plan_id: str, *, made_ms: int) -> ChosenPlan:
+    width = {"A": 1.1, "B": 1.2, "C": 1.5}[shape.grade]
+
+    def around(middle: float) -> Said:
+        return Said(middle / width, middle, middle * width)
+
+    return ChosenPlan(
+        plan_id=plan_id,
+        made_ms=made_ms,
+        pool=_POOL,
+        gpu_kind="A100-40",
+        simulated=False,
+        gpus=shape.gpus,
+        layout=f"DDP × {shape.gpus}",
+        grade=shape.grade,
+        verdict="fits",
+        batch=64,
+        steps=round(shape.hours * 3600 / shape.step_s),
+        memory_mib=18_000,
+        samples_per_s=around(64 / shape.step_s),
+        wait_s=Said(0.0, 60.0, 600.0),
+        run_s=around(shape.hours * 3600),
+        gpu_hours=around(shape.gpu_hours),
+        cost=around(shape.gpu_hours * _PRICE),
+        currency=_CURRENCY,
+        formula_s=shape.step_s,
+        signature="sample",
+        family="sample",
     )

@@ -15,15 +15,17 @@ from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.gpu.slices.usage import AuditEntry, UsageMinute
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
+    Attempt,
     Millis,
     PoolName,
     WorkerPlacement,
+    Workload,
     WorkloadId,
 )
 from gpucommons.scheduler.environments.base import AsAsked, Environments
-from gpucommons.scheduler.environments.images import Images
-from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.errors import Misconfigured, NotFound
 from gpucommons.scheduler.executors.base import Bound, Executor
 from gpucommons.scheduler.executors.local import images_of_ended_jobs
 from gpucommons.scheduler.executors.local.abilities import Abilities
@@ -35,8 +37,11 @@ from gpucommons.scheduler.executors.local.machine_environments import MachineEnv
 from gpucommons.scheduler.file_storage.images_of_ended_jobs import remove_images
 from gpucommons.scheduler.file_storage.parts import StorageParts
 from gpucommons.scheduler.file_storage.volume_files import VolumeFiles
+from gpucommons.scheduler.files.log_reader import LogChunk
 from gpucommons.scheduler.files.snapshots import SnapshotPlace, Snapshots
+from gpucommons.scheduler.loop.acting import executor_of
 from gpucommons.scheduler.service.in_memory.slices import Agent
+from gpucommons.scheduler.service.jobs.logs import READ_AT_ONCE_BYTES
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.wiring.local_nodes import local_nodes
 from gpucommons.scheduler.wiring.options import SchedulerSettings
@@ -127,86 +132,38 @@ def _cluster(
 ) -> ExecutionBackend:
     # The client library takes a second that a workstation need not wait.
     with coming_with("kubernetes"):
-        from gpucommons.scheduler.cluster.cluster_facts import ClusterFacts, NoAgents  # noqa: PLC0415 - see above
-        from gpucommons.scheduler.cluster.cluster_troubles import ClusterTroubles  # noqa: PLC0415 - see above
-        from gpucommons.scheduler.cluster.scale_up_text import ScaleUpText  # noqa: PLC0415 - see above
-        from gpucommons.scheduler.executors.kubernetes.cluster_state.notebook_images import (  # noqa: PLC0415 - see above
-            NotebookImages,
-        )
-        from gpucommons.scheduler.executors.kubernetes.settings import (  # noqa: PLC0415 - see above
-            read_settings,
-        )
         from gpucommons.scheduler.wiring.cluster_parts import make_parts  # noqa: PLC0415 - see above
 
-    cluster = read_settings(described)
-    parts = make_parts(cluster, asked, logs=settings.state / "logs", kept=kept)
-    agents, executor = parts.agents, parts.executor
-    images = Images(
-        images=cluster.environments,
-        any_image=cluster.any_image,
-        sees_home=cluster.home is not None,
-        of_notebook=NotebookImages(executor.connection, cluster.hub_namespace),
-    )
-
-    def why_not(name: PoolName, milli_gpu: int) -> str | None:
-        pool = asked.cluster().pools.get(name)
-        of_ours = pool is not None and pool.executor == executor.name
-        return executor.why_not(pool, milli_gpu) if pool is not None and of_ours else None
-
-    def remove_images_of_ended_jobs() -> None:
-        if isinstance(kept.files, VolumeFiles):
-            remove_images(
-                kept.files,
-                lambda: {
-                    attempt.attempt_id
-                    for job in asked.cluster().workloads.values()
-                    for attempt in job.attempts
-                },
-            )
-
-    if agents is None:
-        return ExecutionBackend(
-            executor=executor,
-            remove_images_of_ended_jobs=remove_images_of_ended_jobs,
-            environments=images,
-            bound_to=executor.bound_to,
-            has_pod=executor.has_pod,
-            why_not=why_not,
-            nodes_refused=executor.why_no_nodes,
-            also=lambda service: _one_after_the_other(
-                ClusterFacts(service, NoAgents(), another=executor.isolation_of).step,
-                ClusterTroubles(service, executor.troubles, executor.refusals).step,
-                ScaleUpText(service, executor.scale_up).step,
-            ),
-            requests=lambda: executor.connection.requests,
-        )
-    return ExecutionBackend(
+    parts = make_parts(described, asked, logs=settings.state / "logs", kept=kept)
+    executor = parts.executor
+    backend = ExecutionBackend(
         executor=executor,
-        remove_images_of_ended_jobs=remove_images_of_ended_jobs,
-        environments=images,
-        agent=agents,
-        minutes=agents.minutes,
+        remove_images_of_ended_jobs=partial(_remove_images_of_ended_jobs, kept, asked),
+        environments=parts.environments,
         bound_to=executor.bound_to,
         has_pod=executor.has_pod,
-        why_not=why_not,
+        why_not=lambda name, milli_gpu: parts.why_not(asked.cluster(), name, milli_gpu),
         nodes_refused=executor.why_no_nodes,
-        also=lambda service: _one_after_the_other(
-            ClusterFacts(service, agents, another=executor.isolation_of).step,
-            ClusterTroubles(service, executor.troubles, executor.refusals).step,
-            ScaleUpText(service, executor.scale_up).step,
-        ),
+        also=parts.also,
         requests=lambda: executor.connection.requests,
         start=parts.start,
         close=parts.close,
     )
+    if parts.agents is None:
+        return backend
+    return replace(backend, agent=parts.agents, minutes=parts.agents.minutes)
 
 
-def _one_after_the_other(*steps: Callable[[], None]) -> Callable[[], None]:
-    def step() -> None:
-        for one in steps:
-            one()
-
-    return step
+def _remove_images_of_ended_jobs(kept: StorageParts, asked: Asked) -> None:
+    if isinstance(kept.files, VolumeFiles):
+        remove_images(
+            kept.files,
+            lambda: {
+                attempt.attempt_id
+                for job in asked.cluster().workloads.values()
+                for attempt in job.attempts
+            },
+        )
 
 
 def _local_settings(
@@ -242,3 +199,19 @@ def _local_settings(
         is_tested=abilities.are_known,
         is_over=is_over,
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExecutorLogs:
+    """Logs, read by whoever ran the attempt."""
+
+    executors: Mapping[str, Executor]
+    cluster: Callable[[], Cluster]
+
+    def read(self, workload: Workload, attempt: Attempt, *, rank: int, offset: int) -> LogChunk:
+        """See :class:`gpucommons.scheduler.curves.following.ReadsLogs`."""
+        executor = self.executors.get(executor_of(self.cluster(), attempt) or "")
+        if executor is None:
+            message = f"The log of {workload.spec.name} lies on a node that is not here any more."
+            raise NotFound(message)
+        return executor.log(attempt, rank=rank, offset=offset, limit_bytes=READ_AT_ONCE_BYTES)

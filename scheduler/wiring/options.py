@@ -6,7 +6,7 @@ import argparse
 import re
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from gpucommons.gpu.account_names import ACCOUNTS_HELP, USERNAME, account_template
@@ -115,6 +115,36 @@ class SchedulerSettings:
         return self.agent_socket or self.state / "agent" / "control.sock"
 
 
+#: Whole numbers above nought, each with its default.
+_LIMITS = {
+    "--idle-after-s": (3600, "the culler's limit, for screens"),
+    "--warn-after-s": (3000, "the culler's limit, for screens"),
+    "--max-snapshot-mib": (256, "largest upload of a job's files (default: 256)"),
+    "--submits-per-hour": (1000, "jobs that one user may submit within an hour (default: 1000)"),
+    "--upload-gib-per-day": (
+        8,
+        "new files of jobs that one user may upload within a day (default: 8 GiB)",
+    ),
+    "--retention-days": (
+        400,
+        "history, and what jobs left on disk, is kept so long (default: 400)",
+    ),
+    "--snapshot-days": (
+        30,
+        "files that a job ran from are kept so long after its end, for `again` (default: 30)",
+    ),
+    "--slow-hours": (
+        168,
+        "a node, or two together, on which jobs took longer is avoided so long after the last such run"
+        " (default: 168, a week)",
+    ),
+    "--stalled-after-s": (
+        60,
+        "/healthz fails when no decision was made, or followed, for so long",
+    ),
+}
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line of ``python -m gpucommons.scheduler``."""
     found = argparse.ArgumentParser(
@@ -136,56 +166,11 @@ def parser() -> argparse.ArgumentParser:
     add("--shared-account", action="store_true", help="all users share one account")
     add("--home-template", help="home of a user under a shared account, with {username}")
     add("--account-template", type=account_template, default=USERNAME, help=ACCOUNTS_HELP)
-    add("--idle-after-s", type=_positive, default=3600, help="the culler's limit, for screens")
-    add("--warn-after-s", type=_positive, default=3000, help="the culler's limit, for screens")
     add("--allow-admin-writes", action="store_true", help="browsers may change quotas")
-    add(
-        "--max-snapshot-mib",
-        type=_positive,
-        default=256,
-        help="largest upload of a job's files (default: 256)",
-    )
-    add(
-        "--submits-per-hour",
-        type=_positive,
-        default=1000,
-        help="jobs that one user may submit within an hour (default: 1000)",
-    )
-    add(
-        "--upload-gib-per-day",
-        type=_positive,
-        default=8,
-        help="new files of jobs that one user may upload within a day (default: 8 GiB)",
-    )
-    add(
-        "--retention-days",
-        type=_positive,
-        default=400,
-        help="history, and what jobs left on disk, is kept so long (default: 400)",
-    )
-    add(
-        "--snapshot-days",
-        type=_positive,
-        default=30,
-        help="files that a job ran from are kept so long after its end, for `again` (default: 30)",
-    )
-    add(
-        "--slow-hours",
-        type=_positive,
-        default=168,
-        help="a node, or two together, on which jobs took longer is avoided so long after the last such run"
-        " (default: 168, a week)",
-    )
     add(
         "--sample-data",
         action="store_true",
         help="let reports show sample data, labelled and nowhere stored (the demo)",
-    )
-    add(
-        "--stalled-after-s",
-        type=_positive,
-        default=60,
-        help="/healthz fails when no decision was made, or followed, for so long",
     )
     add(
         "--executor",
@@ -196,7 +181,8 @@ def parser() -> argparse.ArgumentParser:
         help="an executor that another package brings, with its settings; pools choose it by name",
     )
     add("--notifications", type=Path, help="YAML with the mail server and rules of webhooks")
-    add("--kubernetes", type=Path, help="YAML that describes the cluster where jobs run")
+    for name, (default, text) in _LIMITS.items():
+        add(name, type=_positive, default=default, help=text)
     _add_cluster_options(found)
     return found
 
@@ -204,6 +190,7 @@ def parser() -> argparse.ArgumentParser:
 def _add_cluster_options(found: argparse.ArgumentParser) -> None:
     group = found.add_argument_group("on a cluster")
     add = group.add_argument
+    add("--kubernetes", type=Path, help="YAML that describes the cluster where jobs run")
     add("--api-host", default="127.0.0.1", help="address where API and pages listen")
     add("--api-url", help="the API's address as pods reach it: its Service")
     add(
@@ -248,40 +235,17 @@ def read_settings(arguments: Sequence[str], environ: Mapping[str, str]) -> Sched
     if given.warn_after_s >= given.idle_after_s:
         parser().error("--warn-after-s must be less than --idle-after-s")
     _check_cluster_options(given)
+    names = {one.name for one in fields(SchedulerSettings)}
+    as_given = {name: value for name, value in vars(given).items() if name in names}
     return SchedulerSettings(
-        state=given.state.absolute(),
-        config=given.config,
-        api_port=given.api_port,
-        pages_port=given.pages_port,
-        store_url=given.store_url,
-        agent_socket=given.agent_socket,
-        shared_account=given.shared_account,
-        home_template=given.home_template,
-        account_template=given.account_template,
-        idle_after_s=given.idle_after_s,
-        warn_after_s=given.warn_after_s,
-        allow_admin_writes=given.allow_admin_writes,
-        max_snapshot_mib=given.max_snapshot_mib,
-        retention_days=given.retention_days,
-        snapshot_days=given.snapshot_days,
-        slow_hours=given.slow_hours,
-        sample_data=given.sample_data,
-        notifications=given.notifications,
-        submits_per_hour=given.submits_per_hour,
-        upload_gib_per_day=given.upload_gib_per_day,
-        stalled_after_s=given.stalled_after_s,
-        kubernetes=given.kubernetes,
-        api_host=given.api_host,
-        api_url=given.api_url,
-        storage=given.storage,
-        storage_claim=given.storage_claim,
-        attempt_key_file=given.attempt_key_file,
-        cookie_secret_file=given.cookie_secret_file,
-        executors=dict(given.executor),
-        replica=_replica_options(given),
-        stand_by=given.stand_by,
-        own_url=_own_url(given.replica_url),
-        hub=_hub_options(environ),
+        **as_given
+        | {
+            "state": given.state.absolute(),
+            "executors": dict(given.executor),
+            "replica": _replica_options(given),
+            "own_url": _own_url(given.replica_url),
+            "hub": _hub_options(environ),
+        }
     )
 
 

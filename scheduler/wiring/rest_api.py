@@ -38,17 +38,17 @@ def web_app(scheduler: Scheduler) -> FastAPI:
         metrics=Metrics(
             scheduler.loop,
             cluster_requests=scheduler.where.requests,
-            messages=scheduler.notification_delivery.fates,
+            messages=scheduler.background.notification_delivery.fates,
         ),
         settings=ApiSettings(
             max_snapshot_bytes=scheduler.settings.max_snapshot_mib << 20,
             healthy=lambda: is_healthy(scheduler),
-            ready=lambda: scheduler.housekeeping.ready,
+            ready=lambda: scheduler.background.housekeeping.ready,
             alive=lambda: is_alive(scheduler),
             leader=None
-            if scheduler.replica is None
-            else lambda: address_of(scheduler.store.leader()),
-            leader_name=lambda: name_of(scheduler.store.leader()),
+            if scheduler.foundation.replica is None
+            else lambda: address_of(scheduler.foundation.store.leader()),
+            leader_name=lambda: name_of(scheduler.foundation.store.leader()),
         ),
     )
 
@@ -67,7 +67,7 @@ def is_alive(scheduler: Scheduler) -> bool:
 
 def authenticators(scheduler: Scheduler) -> Authenticator:
     """Every way in, in the order in which credentials are tried."""
-    known = partial(attempt_tokens.attempt_of, scheduler.attempt_key)
+    known = partial(attempt_tokens.attempt_of, scheduler.foundation.attempt_key)
     found: list[Authenticator] = [
         PeerAuthenticator(
             operator_uid=os.geteuid(), account_template=scheduler.settings.account_template
@@ -77,8 +77,8 @@ def authenticators(scheduler: Scheduler) -> Authenticator:
         ),
         MetricsAuthenticator(secret_text(scheduler.settings.state / "metrics-token")),
     ]
-    if scheduler.hub is not None:
-        found.append(HubAuthenticator(scheduler.hub, now_ms=scheduler.now_ms))
+    if scheduler.foundation.hub is not None:
+        found.append(HubAuthenticator(scheduler.foundation.hub, now_ms=scheduler.foundation.now_ms))
     return FirstAuthenticator(found)
 
 

@@ -8,12 +8,12 @@ import importlib
 import logging
 import signal
 import socket
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpucommons.gpu.connections import unix_sockets
-from gpucommons.gpu.connections.listening import BACKLOG, listen_tcp
+from gpucommons.gpu.connections.listening import BACKLOG, close_all, listen_tcp
 from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR
 from gpucommons.scheduler.hub import attempt_tokens
 from gpucommons.scheduler.hub.missing_servers import MissingServers
@@ -21,7 +21,6 @@ from gpucommons.scheduler.threads.repeating import repeat_task
 from gpucommons.scheduler.wiring import forwarding, standby
 from gpucommons.scheduler.wiring.app import Scheduler, build
 from gpucommons.scheduler.wiring.options import SchedulerSettings
-from gpucommons.scheduler.wiring.sockets import close_all
 
 if TYPE_CHECKING:
     from gpucommons.scheduler.api.server import Server
@@ -64,34 +63,14 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
             return 0
         scheduler = await _started(stack, settings, settings.api_url or api_url)
         unix = unix_sockets.listen(settings.state / "api.sock", backlog=BACKLOG)
-        forwarded = (
-            [unix_sockets.listen(forwarding.api_socket(settings.state), backlog=BACKLOG)]
-            if settings.stand_by
-            else []
-        )
-        if settings.stand_by:
-            forwarding.publish(settings.state, settings.own_url, pages_port=settings.pages_port)
+        forwarded = _forwarded(settings) if settings.stand_by else []
         listening = [tcp, unix, *forwarded]
         stack.callback(close_all, listening)
         server = await asyncio.to_thread(_server, scheduler, forwarded)
         for work in (
-            _run_housekeeping(scheduler),
-            _look_at(scheduler, scheduler.schedules.step, "a look at the schedules"),
-            _look_at(scheduler, scheduler.sweeps.step, "a look at the sweeps"),
-            _look_at(scheduler, scheduler.pipelines.step, "a look at the pipelines"),
-            _look_at(scheduler, scheduler.budgets.step, "a look at the budgets"),
-            _look_at(scheduler, scheduler.slow_nodes.step, "a look at which nodes are slow"),
-            _look_at(scheduler, scheduler.scale_ups.step, "a look at which nodes are missing"),
-            _look_at(scheduler, scheduler.notifications.step, "a look for whom to tell"),
-            _look_at(scheduler, scheduler.notification_delivery.step, "a look at messages to send"),
-            _look_at(scheduler, scheduler.judging.step, "a look at what became of plans"),
-            _follow_logs(scheduler),
-            _prune(scheduler),
-            _bring_results(scheduler),
-            _remove_images_of_ended_jobs(scheduler),
+            *_in_background(scheduler),
             _watch(scheduler, server, stop),
             _pages(settings, api_url),
-            _look_for_missing_servers(scheduler),
         ):
             task = asyncio.create_task(work)
             task.add_done_callback(lambda done: _end_if_failed(done, stop))
@@ -100,6 +79,13 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
         log.info("the API answers at http://%s and %s", where, settings.state / "api.sock")
         await server.serve(sockets=listening)
         return 0 if scheduler.loop.lost is None else 1
+
+
+def _forwarded(settings: SchedulerSettings) -> list[socket.socket]:
+    """Where one that stands by for this one passes its callers on to, once it says so."""
+    listening = unix_sockets.listen(forwarding.api_socket(settings.state), backlog=BACKLOG)
+    forwarding.publish(settings.state, settings.own_url, pages_port=settings.pages_port)
+    return [listening]
 
 
 def _server(scheduler: Scheduler, for_others: Container[socket.socket]) -> Server:
@@ -114,13 +100,13 @@ async def _started(
     stack: contextlib.AsyncExitStack, settings: SchedulerSettings, api_url: str
 ) -> Scheduler:
     scheduler = build(settings, api_url=api_url)
-    stack.callback(scheduler.store.close)
-    if scheduler.hub is not None:
-        stack.push_async_callback(scheduler.hub.close)
-    if scheduler.replica is not None:
-        scheduler.replica.start()
+    stack.callback(scheduler.foundation.store.close)
+    if scheduler.foundation.hub is not None:
+        stack.push_async_callback(scheduler.foundation.hub.close)
+    if scheduler.foundation.replica is not None:
+        scheduler.foundation.replica.start()
         # After the loop has ended: the lead is given up by one that does nothing more in its name.
-        stack.push_async_callback(asyncio.to_thread, scheduler.replica.stop)
+        stack.push_async_callback(asyncio.to_thread, scheduler.foundation.replica.stop)
     await asyncio.to_thread(scheduler.loop.start)
     stack.push_async_callback(asyncio.to_thread, scheduler.loop.stop)
     scheduler.where.start()
@@ -162,8 +148,29 @@ async def _pages(settings: SchedulerSettings, api_url: str) -> None:
         await server.stop()
 
 
+def _in_background(scheduler: Scheduler) -> list[Coroutine[Any, Any, None]]:
+    where, retention = scheduler.where, scheduler.background.retention
+    found = [
+        _run_housekeeping(scheduler),
+        _follow_logs(scheduler),
+        _while_leading(scheduler, retention.step, "a pass of the retention", _PRUNE_S, first=False),
+        _while_leading(
+            scheduler,
+            where.remove_images_of_ended_jobs,
+            "a look for images of jobs that are over",
+            _IMAGES_S,
+        ),
+        _look_for_missing_servers(scheduler),
+    ]
+    if where.results is not None:
+        step = where.results.step
+        found.append(_while_leading(scheduler, step, "a look for results", _RESULTS_S))
+    looks = scheduler.background.each_second.items()
+    return found + [_look_at(scheduler, step, what) for what, step in looks]
+
+
 async def _run_housekeeping(scheduler: Scheduler) -> None:
-    housekeeping = scheduler.housekeeping
+    housekeeping = scheduler.background.housekeeping
 
     async def step() -> None:
         if scheduler.loop.leading:
@@ -182,14 +189,14 @@ async def _look_at(scheduler: Scheduler, step: Callable[[], object], what: str) 
     """One pass after the other while this scheduler leads."""
 
     async def look() -> None:
-        if scheduler.loop.leading and scheduler.housekeeping.configured:
+        if scheduler.loop.leading and scheduler.background.housekeeping.configured:
             await asyncio.to_thread(step)
 
     await repeat_task(look, what=what, pause=partial(asyncio.sleep, _SCHEDULES_S))
 
 
 async def _follow_logs(scheduler: Scheduler) -> None:
-    following = scheduler.log_following
+    following = scheduler.background.log_following
 
     async def step() -> None:
         if scheduler.loop.leading:
@@ -201,43 +208,31 @@ async def _follow_logs(scheduler: Scheduler) -> None:
     await repeat_task(step, what="a look at the logs", pause=pause)
 
 
-async def _prune(scheduler: Scheduler) -> None:
-    async def step() -> None:
+async def _while_leading(
+    scheduler: Scheduler,
+    step: Callable[[], object],
+    what: str,
+    pause_s: float,
+    *,
+    first: bool = True,
+) -> None:
+    """One pass after the other while this scheduler leads; the ``first`` at once, or after a pause."""
+
+    async def act() -> None:
         if scheduler.loop.leading:
-            await asyncio.to_thread(scheduler.retention.step)
+            await asyncio.to_thread(step)
 
-    await asyncio.sleep(_PRUNE_S)
-    await repeat_task(step, what="a pass of the retention", pause=lambda: asyncio.sleep(_PRUNE_S))
-
-
-async def _bring_results(scheduler: Scheduler) -> None:
-    results = scheduler.where.results
-    if results is None:
-        return
-
-    async def step() -> None:
-        if scheduler.loop.leading:
-            await asyncio.to_thread(results.step)
-
-    await repeat_task(step, what="a look for results", pause=lambda: asyncio.sleep(_RESULTS_S))
-
-
-async def _remove_images_of_ended_jobs(scheduler: Scheduler) -> None:
-    async def step() -> None:
-        if scheduler.loop.leading:
-            await asyncio.to_thread(scheduler.where.remove_images_of_ended_jobs)
-
-    await repeat_task(
-        step, what="a look for images of jobs that are over", pause=lambda: asyncio.sleep(_IMAGES_S)
-    )
+    if not first:
+        await asyncio.sleep(pause_s)
+    await repeat_task(act, what=what, pause=partial(asyncio.sleep, pause_s))
 
 
 async def _look_for_missing_servers(scheduler: Scheduler) -> None:
-    if scheduler.hub is None:
+    if scheduler.foundation.hub is None:
         return
     service = scheduler.service
     missing = MissingServers(
-        scheduler.hub,
+        scheduler.foundation.hub,
         workloads=lambda: tuple(service.loop.cluster.workloads.values()),
         is_empty=service.slices.is_empty,
         end=lambda action: service.ask(OPERATOR, action),
@@ -258,15 +253,15 @@ async def _watch(scheduler: Scheduler, server: Server, stop: asyncio.Event) -> N
     while scheduler.loop.lost is None and not stop.is_set():
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), 1.0)
-    if scheduler.replica is not None:
+    if scheduler.foundation.replica is not None:
         # At once: whoever leads next need not wait until our last callers are served.
         at_rest = partial(scheduler.loop.at_rest, _AT_REST_S)
-        await asyncio.to_thread(scheduler.replica.resign, at_rest=at_rest)
+        await asyncio.to_thread(scheduler.foundation.replica.resign, at_rest=at_rest)
     server.should_exit = True
     if scheduler.settings.stand_by:
         # As above: what is read for them from now on opens the store's file anew.
         await asyncio.to_thread(scheduler.loop.stop)
-        await asyncio.to_thread(scheduler.store.close)
+        await asyncio.to_thread(scheduler.foundation.store.close)
 
 
 def _end_if_failed(task: asyncio.Task[None], stop: asyncio.Event) -> None:
