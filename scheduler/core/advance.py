@@ -8,6 +8,7 @@ from dataclasses import replace
 from gpucommons.scheduler.core import deadlines
 from gpucommons.scheduler.core.cycle import decide
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.cycle_state.outcome import finish
 from gpucommons.scheduler.core.events import applied_intents, due_actions
 from gpucommons.scheduler.core.events import observations as observed
 from gpucommons.scheduler.core.eviction.policies import may_be_stopped
@@ -74,7 +75,7 @@ def advance(  # noqa: PLR0913 - one step is these things and no fewer
         for intent_id, text in refused.items()
     )
     wake = deadlines.next_deadline(cycle)
-    after, changes = cycle.finish(wake)
+    after, changes = finish(cycle, wake)
     return Outcome(
         cluster=after,
         changes=changes,

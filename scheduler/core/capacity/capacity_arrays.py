@@ -56,20 +56,15 @@ class View:
         self._rows_of: dict[NodeId, range] = {}
         for node in nodes:
             first = len(self.places)
-            for kind in sorted({capacity.device.kind for capacity in node.devices.values()}) or [
-                ""
-            ]:
-                alike = tuple(d for d in node.devices.values() if d.device.kind == kind)
-                self.places.append((node, alike))
+            self.places += [(node, alike) for alike in _by_kind(node)]
             self._rows_of[node.node.node_id] = range(first, len(self.places))
         #: The place of each node among the nodes.
         self.ordinals = {node.node.node_id: i for i, node in enumerate(nodes)}
         self._kinds = tuple(devices[0].device.kind if devices else "" for _, devices in self.places)
         self._counts = tuple(len(devices) for _, devices in self.places)
         self.rows = Rows(self._kinds, self._counts)
-        racks = {
-            rack: i for i, rack in enumerate(sorted({n.node.rack for n in nodes if n.node.rack}))
-        }
+        named = sorted({node.node.rack for node in nodes if node.node.rack})
+        racks = {rack: i for i, rack in enumerate(named)}
         #: Node and rack of each row (-1: no rack), and whether it is its node's first.
         self.node_of_row = np.array(
             [self.ordinals[node.node.node_id] for node, _ in self.places], dtype=np.int64
@@ -141,6 +136,13 @@ class View:
                 WHOLE_MILLI_GPU - bits.bit_count() for bits in blocked(devices, self._hold_class)
             ]
         self.rows.write(row, free, max(0, cpu_milli), max(0, memory_mib))
+
+
+def _by_kind(node: NodeCapacity) -> list[tuple[DeviceCapacity, ...]]:
+    """The devices of each kind; a node without devices has a row, too."""
+    devices = node.devices.values()
+    kinds = sorted({one.device.kind for one in devices})
+    return [tuple(d for d in devices if d.device.kind == kind) for kind in kinds] or [()]
 
 
 def whole_free_per_node(capacity: Capacity, pool: PoolName, hold_class: HoldClass) -> Ints:

@@ -7,7 +7,7 @@ it, and its outcome is again an immutable value. A cycle state that is thrown aw
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpucommons.scheduler.core.capacity.capacity import Capacity
@@ -20,15 +20,13 @@ from gpucommons.scheduler.core.cycle_state.parts import (
     CountedUses,
     DerivedState,
     Rules,
-    Settled,
     Told,
     Turns,
 )
 from gpucommons.scheduler.core.cycle_state.workload_index import WorkloadIndex
 from gpucommons.scheduler.core.model.demand import must_have
-from gpucommons.scheduler.core.model.lifecycle import is_remembered
 from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Team
-from gpucommons.scheduler.core.model.state import Changes, Cluster, Derived, Event
+from gpucommons.scheduler.core.model.state import Cluster, Event
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
@@ -297,84 +295,6 @@ class CycleState:
             and self.now_ms < found.until_ms
             and all(one is other for one, other in zip(found.rules, rules, strict=True))
         )
-
-    def finish(self, wake_ms: int | None) -> tuple[Cluster, Changes]:
-        """Return the next cluster and what to write for it. The cycle state is spent."""
-        before = self.before
-        uses = self.count_uses()
-        usage = self._usage_to_write(uses)
-        changes = Changes(
-            now_ms=self.now_ms,
-            workloads=self._changed_workloads(),
-            teams=tuple(t for n, t in self.rules.teams.items() if before.teams.get(n) != t),
-            removed_teams=tuple(n for n in before.teams if n not in self.rules.teams),
-            pools=tuple(p for n, p in self.rules.pools.items() if before.pools.get(n) != p),
-            nodes=self._changed_nodes(),
-            removed_nodes=tuple(n for n in before.nodes if n not in self.nodes),
-            blocks=self.rules.blocks if self.rules.blocks != before.blocks else None,
-            policy=self.rules.policy if self.rules.policy != before.policy else None,
-            usage=usage,
-            demand={p: d for p, d in self.carried.demand.items() if before.demand.get(p) is not d},
-            badges={k: b for k, b in self.carried.badges.items() if before.badges.get(k) is not b},
-            removed_badges=tuple(sorted(before.badges.keys() - self.carried.badges.keys())),
-            verdicts=tuple(self.told.verdicts),
-            events=self.told.events,
-        )
-        for workload_id in self._forgotten():
-            self.forget(workload_id)
-        self.derived.index.look(self.workloads, self.log.unread)
-        self.derived.uses = uses
-        self.derived.settled = Settled(
-            1 << 62 if wake_ms is None else wake_ms,  # later than any time
-            (self.rules.teams, self.rules.pools, self.rules.blocks, self.rules.policy),
-        )
-        cluster = replace(
-            before,
-            pools=self.rules.pools,
-            nodes=self.nodes,
-            teams=self.rules.teams,
-            workloads=self.workloads,
-            blocks=self.rules.blocks,
-            policy=self.rules.policy,
-            usage=before.usage if usage is None else usage,
-            usage_at_ms=before.usage_at_ms if usage is None else self.now_ms,
-            released=self.carried.released,
-            pending_resizes=self.carried.pending_resizes,
-            fair_share_reservations=self.carried.fair_share_reservations,
-            demand=self.carried.demand,
-            badges=self.carried.badges,
-            now_ms=self.now_ms,
-            derived=Derived(self.derived, (self.workloads, self.nodes)),
-        )
-        self.memo.forget()
-        return cluster, changes
-
-    def _changed_workloads(self) -> tuple[Workload, ...]:
-        before = self.before.workloads
-        found = ((i, self.workloads.get(i)) for i in sorted(self.log.changed))
-        return tuple(one for i, one in found if one is not None and one != before.get(i))
-
-    def _changed_nodes(self) -> tuple[Node, ...]:
-        before = self.before.nodes
-        return tuple(node for node_id, node in self.nodes.items() if before.get(node_id) != node)
-
-    def _usage_to_write(self, uses: quota.Uses) -> dict[tuple[TeamName, PoolName], int] | None:
-        """Use is written down only when what is borrowed changes: between, it can be computed."""
-        held = self.derived.uses
-        changed = any(
-            held.get(key, quota.NO_USE).borrowed != uses.get(key, quota.NO_USE).borrowed
-            for key in held.keys() | uses.keys()
-        )
-        return self.usage_now() if changed else None
-
-    def _forgotten(self) -> set[WorkloadId]:
-        """Final workloads, but those that a live one depends on and those that are remembered."""
-        index = self.index
-        if not index.final:
-            return set()
-        needed = {after for i in index.dependent for after in self.workloads[i].spec.after}
-        final = index.final - needed
-        return {i for i in final if not is_remembered(self.workloads[i], self.now_ms)}
 
 
 #: What teams had and have of a pool's surplus; brought up to date by whoever asks.

@@ -63,66 +63,71 @@ class EquivalenceClass:
     members: list[QueuePosition] = field(default_factory=list)
 
 
+@dataclass(eq=False, slots=True)
 class WorkloadIndex:
     """Sets of ids by what holds for the workload. Sets have no order: sort where it matters."""
 
-    def __init__(self) -> None:
-        """Start with nobody."""
-        #: It has a current attempt.
-        self.holding: set[WorkloadId] = set()
-        #: It was promised devices.
-        self.nominated: set[WorkloadId] = set()
-        #: An end of its attempt was announced.
-        self.stopping: set[WorkloadId] = set()
-        #: It borrows and is not being stopped.
-        self.borrowing: set[WorkloadId] = set()
-        #: Something may have to be done for it after each cycle.
-        self.acting: set[WorkloadId] = set()
-        #: A notebook that waits.
-        self.tickets: set[WorkloadId] = set()
-        self.paused: set[WorkloadId] = set()
-        #: It is paused, and was told something else, or nothing yet.
-        self.untold: set[WorkloadId] = set()
-        #: It waits, and something of its own may keep it out of the line.
-        self.hindered: set[WorkloadId] = set()
-        #: It runs after others.
-        self.dependent: set[WorkloadId] = set()
-        #: Who runs after a workload.
-        self.dependents_of: dict[WorkloadId, set[WorkloadId]] = {}
-        self.final: set[WorkloadId] = set()
-        #: It holds, and was told to move at some time.
-        self.moved: set[WorkloadId] = set()
-        #: It runs with fewer workers than it likes.
-        self.growable: set[WorkloadId] = set()
-        #: It runs with more workers than it must have.
-        self.shrinkable: set[WorkloadId] = set()
-        #: It left the line at some time, or was paused, after others had been stopped for it.
-        self.withdrawn: set[WorkloadId] = set()
-        #: Its processes are saved on a disk or it pays so much and no more, or its pools are fewer for that.
-        self.narrowed: set[WorkloadId] = set()
-        #: A notebook whose GPU memory is on the host.
-        self.parked: set[WorkloadId] = set()
-        #: Whose current attempt it is.
-        self.attempts: dict[AttemptId, WorkloadId] = {}
-        self.equivalence_classes: dict[EquivalenceKey, EquivalenceClass] = {}
-        #: Who borrows, and what.
-        self.borrowed: dict[WorkloadId, Borrowed] = {}
-        self.borrowed_changes = 0
-        #: By team, how many workloads borrow in parts of a size and not in smaller ones.
-        self.borrowed_parts: dict[TeamName, Counter[int]] = {}
-        #: By team, how many jobs of each priority hold or were promised devices.
-        self.holders: dict[TeamName, Counter[int]] = {}
-        #: Attempts that are to end for somebody who waits, and how many wait for it.
-        self.pending_victims: Counter[AttemptId] = Counter()
-        #: Who is being stopped and goes on nowhere.
-        self.leaving: dict[WorkloadId, Leaving] = {}
-        #: For whom others were stopped in earnest: who they were, and when it was announced last.
-        self.stopped_for: dict[WorkloadId, dict[WorkloadId, Millis]] = {}
-        self._keys: dict[WorkloadId, EquivalenceKey] = {}
-        self._known: dict[WorkloadId, WorkloadFacts] = {}
-        #: In what size, for which pools and whether kept from borrowing those were looked at who ask
-        #: for something else than at first.
-        self._changed: dict[WorkloadId, tuple[Resized | None, tuple[PoolName, ...], bool]] = {}
+    #: It has a current attempt.
+    holding: set[WorkloadId] = field(default_factory=set)
+    #: It was promised devices.
+    nominated: set[WorkloadId] = field(default_factory=set)
+    #: An end of its attempt was announced.
+    stopping: set[WorkloadId] = field(default_factory=set)
+    #: It borrows and is not being stopped.
+    borrowing: set[WorkloadId] = field(default_factory=set)
+    #: Something may have to be done for it after each cycle.
+    acting: set[WorkloadId] = field(default_factory=set)
+    #: A notebook that waits.
+    tickets: set[WorkloadId] = field(default_factory=set)
+    paused: set[WorkloadId] = field(default_factory=set)
+    #: It is paused, and was told something else, or nothing yet.
+    untold: set[WorkloadId] = field(default_factory=set)
+    #: It waits, and something of its own may keep it out of the line.
+    hindered: set[WorkloadId] = field(default_factory=set)
+    #: It runs after others.
+    dependent: set[WorkloadId] = field(default_factory=set)
+    #: Who runs after a workload.
+    dependents_of: dict[WorkloadId, set[WorkloadId]] = field(default_factory=dict)
+    final: set[WorkloadId] = field(default_factory=set)
+    #: It holds, and was told to move at some time.
+    moved: set[WorkloadId] = field(default_factory=set)
+    #: It runs with fewer workers than it likes.
+    growable: set[WorkloadId] = field(default_factory=set)
+    #: It runs with more workers than it must have.
+    shrinkable: set[WorkloadId] = field(default_factory=set)
+    #: It left the line at some time, or was paused, after others had been stopped for it.
+    withdrawn: set[WorkloadId] = field(default_factory=set)
+    #: Its processes are saved on a disk or it pays so much and no more, or its pools are fewer for that.
+    narrowed: set[WorkloadId] = field(default_factory=set)
+    #: A notebook whose GPU memory is on the host.
+    parked: set[WorkloadId] = field(default_factory=set)
+    #: Whose current attempt it is.
+    attempts: dict[AttemptId, WorkloadId] = field(default_factory=dict)
+    equivalence_classes: dict[EquivalenceKey, EquivalenceClass] = field(default_factory=dict)
+    #: Who borrows, and what.
+    borrowed: dict[WorkloadId, Borrowed] = field(default_factory=dict)
+    borrowed_changes: int = 0
+    #: By team, how many workloads borrow in parts of a size and not in smaller ones.
+    borrowed_parts: dict[TeamName, Counter[int]] = field(default_factory=dict)
+    #: By team, how many jobs of each priority hold or were promised devices.
+    holders: dict[TeamName, Counter[int]] = field(default_factory=dict)
+    #: Attempts that are to end for somebody who waits, and how many wait for it.
+    pending_victims: Counter[AttemptId] = field(default_factory=Counter)
+    #: Who is being stopped and goes on nowhere.
+    leaving: dict[WorkloadId, Leaving] = field(default_factory=dict)
+    #: For whom others were stopped in earnest: who they were, and when it was announced last.
+    stopped_for: dict[WorkloadId, dict[WorkloadId, Millis]] = field(default_factory=dict)
+    _keys: dict[WorkloadId, EquivalenceKey] = field(default_factory=dict)
+    _known: dict[WorkloadId, WorkloadFacts] = field(default_factory=dict)
+    #: In what size, for which pools and whether kept from borrowing those were looked at who ask
+    #: for something else than at first.
+    _changed: dict[WorkloadId, tuple[Resized | None, tuple[PoolName, ...], bool]] = field(
+        default_factory=dict
+    )
+    _sets: tuple[tuple[int, set[WorkloadId]], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Each set with its bit."""
         self._sets = tuple((BIT[name], getattr(self, name)) for name in SETS)
 
     def key_of(self, workload: Workload) -> EquivalenceKey:

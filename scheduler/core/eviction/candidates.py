@@ -200,65 +200,66 @@ class EvictionCandidates:
         """A job that goes on undisturbed and is taken whole or not at all, under whatever policy."""
         known = self._whole.get(workload.workload_id)
         if known is None or known[0] is not workload:
-            keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
             lost = work_lost_in(self.cycle, workload, attempt)
-            candidate = EvictionCandidate(workload.workload_id, keys, lost, attempt.reserved_ms)
+            candidate = EvictionCandidate(
+                workload.workload_id, _keys(attempt), lost, attempt.reserved_ms
+            )
             known = self._whole[workload.workload_id] = (workload, candidate)
         return known[1]
 
     def _of_attempt(
         self, workload: Workload, attempt: Attempt, *, pending: bool
     ) -> Iterator[EvictionCandidate]:
-        stop = attempt.stop
+        stop, promise = attempt.stop, workload.nomination
         resizing = stop is not None and stop.why in GOES_ON
         final = stop is not None and (stop.signalled or stop.why not in FOR_OTHERS)
         if final and not resizing:
-            # What ends and is not lent at once is not to be had by a borrower.
-            to_borrow = self._policy.hold_class is HoldClass.OVER_QUOTA
-            if to_borrow and lending_pause.would_begin(self.cycle, workload, attempt):
-                return
-            keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
-            yield EvictionCandidate(workload.workload_id, keys, 0, attempt.reserved_ms, ending=True)
+            yield from self._that_ends(workload, attempt)
             return
-        may_stop = self._policy.may_stop
-        takes = {attempt.hold_class: may_stop(workload, attempt.hold_class)}
-        if stop is not None or any(one.surplus for one in attempt.placements):
-            takes[HoldClass.OVER_QUOTA] = may_stop(workload, HoldClass.OVER_QUOTA)
+        takes = self._classes_taken(workload, attempt)
         if not any(takes.values()):
             return
         # Notice was given for somebody who still waits: it ends without a further loss.
         lost = 0 if pending else work_lost_in(self.cycle, workload, attempt)
+        owner, since_ms = workload.workload_id, attempt.reserved_ms
         surplus = _surplus(workload, attempt)
-        promise = workload.nomination
         kept = set() if promise is None else set(map(place_of, promise.placements))
         rest = []
-        for number, one in enumerate(attempt.placements):
-            key = HoldKey(attempt.attempt_id, number)
+        for key, one in zip(_keys(attempt), attempt.placements, strict=True):
             may = takes[class_of_worker(attempt.hold_class, one)]
             freed = resizing and place_of(one) not in kept
             if freed and (final or may):
-                yield EvictionCandidate(
-                    workload.workload_id, (key,), 0, attempt.reserved_ms, whole=False, ending=True
-                )
-            elif number in surplus and not freed and may:
-                yield EvictionCandidate(
-                    workload.workload_id, (key,), lost, attempt.reserved_ms, whole=False
-                )
+                yield EvictionCandidate(owner, (key,), 0, since_ms, whole=False, ending=True)
+            elif key.rank in surplus and not freed and may:
+                yield EvictionCandidate(owner, (key,), lost, since_ms, whole=False)
             else:
                 rest.append(key)
-        if (
-            stop is not None
-            and stop.why == StopCause.MOVE
-            and promise is not None
-            and takes[promise.hold_class]
-        ):
+        moving = stop is not None and stop.why == StopCause.MOVE
+        if moving and promise is not None and takes[promise.hold_class]:
             # The place it is to move to may be taken like any promise.
-            yield EvictionCandidate(workload.workload_id, (), 0, promise.decided_ms)
+            yield EvictionCandidate(owner, (), 0, promise.decided_ms)
         if rest and takes[attempt.hold_class]:
-            whole_ending = pending and not resizing
-            yield EvictionCandidate(
-                workload.workload_id, tuple(rest), lost, attempt.reserved_ms, ending=whole_ending
-            )
+            ending = pending and not resizing
+            yield EvictionCandidate(owner, tuple(rest), lost, since_ms, ending=ending)
+
+    def _that_ends(self, workload: Workload, attempt: Attempt) -> Iterator[EvictionCandidate]:
+        # What ends and is not lent at once is not to be had by a borrower.
+        to_borrow = self._policy.hold_class is HoldClass.OVER_QUOTA
+        if not (to_borrow and lending_pause.would_begin(self.cycle, workload, attempt)):
+            keys, since_ms = _keys(attempt), attempt.reserved_ms
+            yield EvictionCandidate(workload.workload_id, keys, 0, since_ms, ending=True)
+
+    def _classes_taken(self, workload: Workload, attempt: Attempt) -> dict[HoldClass, bool]:
+        """Whether the policy may stop those of its workers that hold in a class."""
+        may_stop = self._policy.may_stop
+        found = {attempt.hold_class: may_stop(workload, attempt.hold_class)}
+        if attempt.stop is not None or any(one.surplus for one in attempt.placements):
+            found[HoldClass.OVER_QUOTA] = may_stop(workload, HoldClass.OVER_QUOTA)
+        return found
+
+
+def _keys(attempt: Attempt) -> tuple[HoldKey, ...]:
+    return tuple(HoldKey(attempt.attempt_id, rank) for rank in range(len(attempt.placements)))
 
 
 def _surplus(workload: Workload, attempt: Attempt) -> set[int]:

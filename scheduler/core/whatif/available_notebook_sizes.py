@@ -117,31 +117,15 @@ class _Found:
 
 def _found(cycle: CycleState, ask: Workload, size: int) -> _Found:
     team, pool = ask.spec.team, ask.spec.pools[0]
-    fixed = quota.quota_of(cycle.teams, team, pool).fixed_milli_gpu
-    left = max(0, fixed - cycle.use(team, pool).fixed)
-    largest = max(
-        (b.milli_gpu for b in cycle.blocks if b.team == team and b.pool == pool), default=0
-    )
-    if largest == 0:
-        return _Found(
-            availability=Availability.NEVER,
-            code="no-quota",
-            text=f"{team} has no notebook GPUs here: ask your admin",
-            values={"team": team},
-        )
-    asked = format_milli_gpu(size)
-    if size > largest:
-        most = format_gpus(largest)
-        return _Found(
-            availability=Availability.NEVER,
-            code="too-large",
-            text=f"needs {asked}, the largest notebook of {team} has {most}: ask your admin",
-            values={"asked": asked, "team": team, "most": most},
-        )
+    never = _never(cycle, team, pool, size)
+    if never is not None:
+        return never
     if notebooks.free_place(cycle, ask) is not None:
         return _Found(availability=Availability.FREE, code="free", text="free now")
+    fixed = quota.quota_of(cycle.teams, team, pool).fixed_milli_gpu
+    left = max(0, fixed - cycle.use(team, pool).fixed)
     if size > left:
-        has = format_milli_gpu(left)
+        asked, has = format_milli_gpu(size), format_milli_gpu(left)
         return _Found(
             availability=Availability.WAIT,
             code="in-use",
@@ -155,6 +139,28 @@ def _found(cycle: CycleState, ask: Workload, size: int) -> _Found:
         code="no-piece",
         text=f"{team}'s notebooks leave no piece of this size: wait in line",
         values={"team": team},
+    )
+
+
+def _never(cycle: CycleState, team: TeamName, pool: PoolName, size: int) -> _Found | None:
+    """Why the team's blocks never hold a notebook of this size; None where one does."""
+    of_team = [b.milli_gpu for b in cycle.blocks if b.team == team and b.pool == pool]
+    largest = max(of_team, default=0)
+    if largest == 0:
+        return _Found(
+            availability=Availability.NEVER,
+            code="no-quota",
+            text=f"{team} has no notebook GPUs here: ask your admin",
+            values={"team": team},
+        )
+    if size <= largest:
+        return None
+    asked, most = format_milli_gpu(size), format_gpus(largest)
+    return _Found(
+        availability=Availability.NEVER,
+        code="too-large",
+        text=f"needs {asked}, the largest notebook of {team} has {most}: ask your admin",
+        values={"asked": asked, "team": team, "most": most},
     )
 
 
