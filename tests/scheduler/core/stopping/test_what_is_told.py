@@ -8,6 +8,7 @@ import pytest
 from builders import TRAIN, World, a_job, a_node, a_team, ids
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.cycle_state.outcome import finish
 from gpucommons.scheduler.core.eviction import policies, solver
 from gpucommons.scheduler.core.eviction.policies import QuotaShortfall
 from gpucommons.scheduler.core.model import eviction_cause
@@ -49,7 +50,7 @@ def test_who_is_spared_in_the_cycle_of_its_notice_is_told_nothing(world: World) 
 def test_who_is_spared_after_its_notice_is_told_so(world: World) -> None:
     cycle, job, waiting = a_cycle(world)
     notice.announce(cycle, cycle.workloads[job], GUARANTEE, waiting)
-    cluster, _ = cycle.finish(None)
+    cluster, _ = finish(cycle, None)
     later = CycleState.of(cluster, world.now, ids("y"))
     notice.spare(later, later.workloads[job])
     assert told(later) == [("spared", "borrower goes on: its devices are not needed.")]
