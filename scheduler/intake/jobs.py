@@ -90,23 +90,7 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
     _check_size(request)
     _check_names(request)
     _check_variables([*request.env, *request.secrets])
-    asks_gpu = any(role.milli_gpu or role.gpu_memory_mib for role in request.roles)
-    # An admin may submit for any team, and so may a service for others: whoever lets people in
-    # there has decided who belongs to the team. Both have to name it.
-    for_any_team = principal.admin or request.user not in (None, principal.name)
-    if for_any_team and request.team is None and not principal.teams:
-        message = (
-            "You are in no team: name the one that pays (team; --team on the command line, --account of"
-            " sbatch). Teams:"
-            f" {names(cluster.teams)}."
-        )
-        raise BadRequest(message)
-    team = choose_team(
-        request.team,
-        frozenset(cluster.teams) if for_any_team and request.team else principal.teams,
-        cluster,
-        usable=lambda team: not asks_gpu or any(map(trains_in, team.quotas.values())),
-    )
+    team = _paying_team(request, principal, cluster)
     if request.snapshot is not None and not found.has_snapshot(team):
         # The same where it is here and another's: that is not for strangers to know.
         message = (
@@ -141,6 +125,26 @@ def _check_size(request: JobRequest) -> None:
             " are possible: put long commands and values into files that the job reads."
         )
         raise TooLarge(message)
+
+
+def _paying_team(request: JobRequest, principal: Principal, cluster: Cluster) -> Team:
+    asks_gpu = any(role.milli_gpu or role.gpu_memory_mib for role in request.roles)
+    # An admin may submit for any team, and so may a service for others: whoever lets people in
+    # there has decided who belongs to the team. Both have to name it.
+    for_any_team = principal.admin or request.user not in (None, principal.name)
+    if for_any_team and request.team is None and not principal.teams:
+        message = (
+            "You are in no team: name the one that pays (team; --team on the command line, --account of"
+            " sbatch). Teams:"
+            f" {names(cluster.teams)}."
+        )
+        raise BadRequest(message)
+    return choose_team(
+        request.team,
+        frozenset(cluster.teams) if for_any_team and request.team else principal.teams,
+        cluster,
+        usable=lambda team: not asks_gpu or any(map(trains_in, team.quotas.values())),
+    )
 
 
 def _spec(

@@ -16,24 +16,16 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls, plan_calls, report_calls
 from gpucommons.scheduler.errors import Forbidden, NotFound, SchedulerError
 from gpucommons.scheduler.languages.texts import gettext, gettext_noop
-from gpucommons.scheduler.models.text.report_parquet import can_write_parquet
-from gpucommons.scheduler.models.text.report_rows import (
-    project_table,
-    team_table,
-    user_table,
-)
 from gpucommons.scheduler.pages.base import PageHandler
-from gpucommons.scheduler.pages.budgets import of_led_teams
 from gpucommons.scheduler.pages.present import (
     capacity,
     evictions,
     fragmentation,
     idle,
     quotas,
-    report,
     waiting,
 )
-from gpucommons.scheduler.pages.reports import drawing, sample, utilisation
+from gpucommons.scheduler.pages.reports import monthly, utilisation
 from gpucommons.scheduler.pages.settings import WRITES_OFF
 
 _HOUR_MS = 3_600_000
@@ -142,18 +134,7 @@ class Admin(PageHandler):
 
     async def _of_tab(self, key: str, me: models.WhoAmI, shared: Shared) -> dict[str, Any]:
         if key == "now":
-            last_hour = await self.settings["last_hour"].get(self, me)
-            return {
-                "restored": await self._restored(me, shared.nodes.now_ms),
-                "not_configured": await self._not_configured(me),
-                "figures": capacity.figures(
-                    shared.nodes, shared.waiting, last_hour, whose=_whose(me)
-                ),
-                "growth": (await self.ask(calls.growth())).pools if me.admin else [],
-                "fields": capacity.capacity_map(shared.nodes, shared.pools),
-                "legend": capacity.LEGEND,
-                "tables": await self._tables(me, shared),
-            }
+            return await self._now(me, shared)
         if key == "teams":
             return {
                 "tables": await self._tables(me, shared),
@@ -161,50 +142,26 @@ class Admin(PageHandler):
                 "budgets": (await self.ask(plan_calls.budgets())).budgets,
             }
         if key == "evictions":
-            by_agents = await self.ask(
-                calls.events(kinds=list(evictions.BY_AGENTS), newest=_RECEIPTS)
-            )
-            return {
-                "receipts": await self._receipts(),
-                "by_agents": evictions.agent_rows(by_agents.events),
-            }
+            asked = calls.events(kinds=list(evictions.BY_AGENTS), newest=_RECEIPTS)
+            by_agents = evictions.agent_rows((await self.ask(asked)).events)
+            return {"receipts": await self._receipts(), "by_agents": by_agents}
         if key == "report":
-            month = report.month_of(self.get_query_argument("month", ""), shared.nodes.now_ms)
-            asked = await self.ask(
-                report_calls.report(
-                    from_ms=month.from_ms,
-                    to_ms=month.to_ms,
-                    drawn=True,
-                    sample=sample.is_asked(self),
-                )
-            )
-            return {
-                "asked": asked,
-                "month": month.key,
-                "has_parquet": can_write_parquet(),
-                "days": drawing.days(asked.days),
-                "weeks": drawing.weeks(asked.weeks),
-                "figures": report.figures(asked),
-                "tables": (
-                    (gettext_noop("By team"), team_table(asked, unknown=gettext("no data"))),
-                    (gettext_noop("By user"), user_table(asked, unknown=gettext("no data"))),
-                    (
-                        gettext_noop("By project"),
-                        project_table(
-                            asked, unknown=gettext("no data"), unlabelled=gettext("no label")
-                        ),
-                    ),
-                ),
-                "sentence": report.lent_sentence(asked),
-                "meanings": report.COLUMNS,
-                "budgets": await of_led_teams(self, me),
-                "buys_in": [one.name for one in shared.pools if one.total_milli_gpu]
-                if me.admin and not asked.is_sample
-                else [],
-            }
+            return await monthly.shown(self, me, shared.pools, now_ms=shared.nodes.now_ms)
         if key == "utilisation":
             return await utilisation.shown(self)
         return {}
+
+    async def _now(self, me: models.WhoAmI, shared: Shared) -> dict[str, Any]:
+        last_hour = await self.settings["last_hour"].get(self, me)
+        return {
+            "restored": await self._restored(me, shared.nodes.now_ms),
+            "not_configured": await self._not_configured(me),
+            "figures": capacity.figures(shared.nodes, shared.waiting, last_hour, whose=_whose(me)),
+            "growth": (await self.ask(calls.growth())).pools if me.admin else [],
+            "fields": capacity.capacity_map(shared.nodes, shared.pools),
+            "legend": capacity.LEGEND,
+            "tables": await self._tables(me, shared),
+        }
 
     async def _restored(self, me: models.WhoAmI, now_ms: int) -> models.EventView | None:
         """What the first start after a restore found, for admins and while it is news."""

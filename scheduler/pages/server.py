@@ -14,7 +14,7 @@ import httpx
 import jinja2
 from jupyterhub.services.auth import HubOAuthCallbackHandler
 from tornado.netutil import bind_sockets
-from tornado.web import Application, RedirectHandler, StaticFileHandler
+from tornado.web import Application, RedirectHandler, RequestHandler, StaticFileHandler
 
 from gpucommons.gpu.connections import unix_sockets
 from gpucommons.gpu.connections.listening import BACKLOG
@@ -117,14 +117,41 @@ def templates() -> jinja2.Environment:
     return environment
 
 
+#: Below the prefix.
+_PAGES: tuple[tuple[str, type[RequestHandler]], ...] = (
+    ("", start_page.StartPage),
+    ("oauth_callback", Callback),
+    ("ticket", ticket.NewTicket),
+    ("ticket/chosen", ticket.FromTheHub),
+    (f"ticket/({_ID})", ticket.Ticket),
+    (f"ticket/({_ID})/state", ticket.TicketJson),
+    (f"ticket/({_ID})/take", ticket.TakeSmaller),
+    (f"ticket/({_ID})/unblock", ticket.Unblock),
+    (f"ticket/({_ID})/leave", ticket.LeaveTheLine),
+    (f"ticket/({_ID})/cpu", ticket.CpuNow),
+    (f"language/({'|'.join(languages())})", ChooseLanguage),
+    ("calibration", calibration.Calibration),
+    ("notifications", notifications.Notifications),
+    ("notifications/test", notifications.SendTest),
+    ("notifications/confirm", notifications.Confirm),
+    ("docs", api_docs.ApiDocs),
+    (r"docs/openapi\.json", api_docs.ApiDocument),
+    ("admin/report.csv", files.ReportCsv),
+    ("admin/report.parquet", files.ReportParquet),
+    ("admin/utilisation.csv", utilisation.UtilisationCsv),
+    ("admin/more", admin_writes.ReplayOnMore),
+    ("admin/budgets", budgets.SaveBudget),
+    ("admin/quotas/check", admin_writes.CheckQuotas),
+    ("admin/quotas/replay", admin_writes.ReplayQuotas),
+    ("admin/quotas", admin_writes.SaveQuotas),
+    (f"admin/reclaim/({_ID})", admin_writes.Reclaim),
+    ("admin(?:/(now|teams|waiting|idle|evictions|report|utilisation))?", admin.Admin),
+)
+
+
 def application(site: Site) -> Application:
     """Every address of the pages."""
-    given = {"site": site}
-    prefix = site.settings.prefix
-
-    def route(path: str, handler: type) -> tuple[str, type, dict[str, Site]]:
-        return prefix + path, handler, given
-
+    given, prefix = {"site": site}, site.settings.prefix
     return Application(
         [
             (prefix.rstrip("/"), AddSlash, {"url": prefix}),
@@ -133,33 +160,7 @@ def application(site: Site) -> Application:
                 DropSlash,
                 {"url": prefix + "{0}", "permanent": False},
             ),
-            route("", start_page.StartPage),
-            route("oauth_callback", Callback),
-            route("ticket", ticket.NewTicket),
-            route("ticket/chosen", ticket.FromTheHub),
-            route(f"ticket/({_ID})", ticket.Ticket),
-            route(f"ticket/({_ID})/state", ticket.TicketJson),
-            route(f"ticket/({_ID})/take", ticket.TakeSmaller),
-            route(f"ticket/({_ID})/unblock", ticket.Unblock),
-            route(f"ticket/({_ID})/leave", ticket.LeaveTheLine),
-            route(f"ticket/({_ID})/cpu", ticket.CpuNow),
-            route(f"language/({'|'.join(languages())})", ChooseLanguage),
-            route("calibration", calibration.Calibration),
-            route("notifications", notifications.Notifications),
-            route("notifications/test", notifications.SendTest),
-            route("notifications/confirm", notifications.Confirm),
-            route("docs", api_docs.ApiDocs),
-            route(r"docs/openapi\.json", api_docs.ApiDocument),
-            route("admin/report.csv", files.ReportCsv),
-            route("admin/report.parquet", files.ReportParquet),
-            route("admin/utilisation.csv", utilisation.UtilisationCsv),
-            route("admin/more", admin_writes.ReplayOnMore),
-            route("admin/budgets", budgets.SaveBudget),
-            route("admin/quotas/check", admin_writes.CheckQuotas),
-            route("admin/quotas/replay", admin_writes.ReplayQuotas),
-            route("admin/quotas", admin_writes.SaveQuotas),
-            route(f"admin/reclaim/({_ID})", admin_writes.Reclaim),
-            route("admin(?:/(now|teams|waiting|idle|evictions|report|utilisation))?", admin.Admin),
+            *((prefix + path, handler, given) for path, handler in _PAGES),
         ],
         default_handler_class=NoSuchPage,
         default_handler_args=given,

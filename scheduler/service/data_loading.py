@@ -56,8 +56,22 @@ def choose_loader(
     return steered(service, principal, found, action)
 
 
+def _chosen_view(workload: Workload) -> models.LoaderChoiceView | None:
+    chosen = workload.loader
+    if chosen is None:
+        return None
+    return models.LoaderChoiceView(
+        workers=chosen.workers,
+        prefetch=chosen.prefetch,
+        by=chosen.by,
+        at_ms=chosen.at_ms,
+        # A cycle does what it was asked before it places anybody.
+        in_force=bool(workload.attempts) and workload.attempts[-1].reserved_ms >= chosen.at_ms,
+    )
+
+
 def _view(workload: Workload, attempt: Attempt | None, advice: LoadingAdvice) -> models.DataAdvice:
-    loading, chosen = None if attempt is None else attempt.loading, workload.loader
+    loading = None if attempt is None else attempt.loading
     hints = [
         models.LoadingHintView(
             kind=one.kind, values=list(one.values), text=hint_text(one.kind, one.values)
@@ -69,16 +83,7 @@ def _view(workload: Workload, attempt: Attempt | None, advice: LoadingAdvice) ->
         hints=hints,
         can_choose=not is_final(workload),
         has_started=any(one.started_ms is not None for one in workload.attempts),
-        chosen=None
-        if chosen is None
-        else models.LoaderChoiceView(
-            workers=chosen.workers,
-            prefetch=chosen.prefetch,
-            by=chosen.by,
-            at_ms=chosen.at_ms,
-            # A cycle does what it was asked before it places anybody.
-            in_force=bool(workload.attempts) and workload.attempts[-1].reserved_ms >= chosen.at_ms,
-        ),
+        chosen=_chosen_view(workload),
         text="",
     )
     if loading is None or attempt is None:

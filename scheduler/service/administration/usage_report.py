@@ -38,12 +38,7 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
     that looks back does. ``drawn``: with days and weeks.
     """
     authorization.history.report(principal)
-    if not 0 <= from_ms < to_ms or to_ms - from_ms > _LONGEST_REPORT_DAYS * _DAY_MS:
-        message = (
-            f"from_ms {from_ms} and to_ms {to_ms} are no span: to_ms must be later, by at most"
-            f" {_LONGEST_REPORT_DAYS} days."
-        )
-        raise BadRequest(message)
+    _check_span(from_ms, to_ms)
     service = service.told_of(sample=sample)
     from_ms, to_ms = in_whole_rows(from_ms=from_ms, to_ms=to_ms, now_ms=service.now_ms())
     teams = authorization.history.report_teams(principal)
@@ -52,6 +47,8 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
     priced = priced_sums(service, Millis(from_ms), Millis(until_ms), teams, past=past)
     currency = costs.currency_of(_priced(service).values())
     rows = report_rows(priced, currency)
+    span, sums = Steps(from_ms=Millis(from_ms), to_ms=Millis(until_ms)), [one for one, _ in priced]
+    borrowed_h = sum(row.borrowed_milli_gpu_h for row in rows)
     return models.Report(
         from_ms=from_ms,
         to_ms=to_ms,
@@ -63,15 +60,17 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
         has_sample=service.sample is not None,
         days=[] if past is None else over_time.days(past, from_ms, to_ms),
         weeks=[] if past is None else over_time.weeks(service, past),
-        **_lent(
-            service,
-            Steps(from_ms=Millis(from_ms), to_ms=Millis(until_ms)),
-            [one for one, _ in priced],
-            sum(row.borrowed_milli_gpu_h for row in rows),
-            teams,
-            past=past,
-        ),
+        **_lent(service, span, sums, borrowed_h, teams, past=past),
     )
+
+
+def _check_span(from_ms: int, to_ms: int) -> None:
+    if not 0 <= from_ms < to_ms or to_ms - from_ms > _LONGEST_REPORT_DAYS * _DAY_MS:
+        message = (
+            f"from_ms {from_ms} and to_ms {to_ms} are no span: to_ms must be later, by at most"
+            f" {_LONGEST_REPORT_DAYS} days."
+        )
+        raise BadRequest(message)
 
 
 def priced_sums(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName
@@ -64,7 +64,6 @@ def utilisation(service: Service, principal: Principal, asked: Asked) -> Utilisa
     past = whole if team is None else whole.of_team(team)
     if by_day is not None and team is not None:
         by_day = by_day.of_team(team)
-    by_team, by_pool = past.by(lambda one: one.team), past.by(lambda one: one.pool)
     return Utilisation(
         is_sample=asked.sample,
         has_sample=service.sample is not None,
@@ -78,20 +77,22 @@ def utilisation(service: Service, principal: Principal, asked: Asked) -> Utilisa
         teams=sorted(teams),
         lines=[
             _all(past, pool, team),
-            *(
-                _of_team(by_team.get(one, past.without()), pool, one)
-                for one in sorted(teams)
-                if team in (None, one)
-            ),
-            *(
-                _of_pool(by_pool.get(one, past.without()), one, team)
-                for one in sorted(pools)
-                if pool in (None, one)
-            ),
+            *_of_teams(past, pool, sorted(teams) if team is None else [team]),
+            *_of_pools(past, sorted(pools) if pool is None else [pool], team),
         ],
         marks=_marks(service, principal, steps),
         weeks=[] if by_day is None else weeks(service, by_day),
     )
+
+
+def _of_teams(past: Past, pool: PoolName | None, teams: Sequence[TeamName]) -> list[UseLine]:
+    parts = past.by(lambda one: one.team)
+    return [_of_team(parts.get(team, past.without()), pool, team) for team in teams]
+
+
+def _of_pools(past: Past, pools: Sequence[PoolName], team: TeamName | None) -> list[UseLine]:
+    parts = past.by(lambda one: one.pool)
+    return [_of_pool(parts.get(pool, past.without()), pool, team) for pool in pools]
 
 
 def _steps(days: int, now_ms: int) -> Steps:

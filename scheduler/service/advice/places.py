@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device
 from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.scheduler.advisor.constants import Constants
 from gpucommons.scheduler.advisor.kinds import GpuKind, Link, Pool, Tables, kind_called
@@ -76,22 +75,13 @@ def place_of(cluster: Cluster, name: PoolName, tables: Tables) -> Place | str:
         and node.devices
         and node.state in (NodeState.READY, NodeState.CORDONED)
     ]
-    if not nodes:
-        return f"Pool {name} has no GPUs now."
-    kinds = Counter(device.kind for node in nodes for device in node.devices)
-    if len(kinds) > 1:
-        return (
-            f"Pool {name} mixes kinds of GPUs ({', '.join(sorted(kinds))}): plans would be guesses."
-        )
-    called = next(iter(kinds))
-    kind = kind_called(called, tables)
-    if kind is None:
-        return f"What {called} (pool {name}) computes per second is not in the table of GPU kinds."
     devices = [device for node in nodes for device in node.devices]
-    memory_mib = min(share_memory_mib(device, WHOLE_MILLI_GPU) for device in devices)
+    kind = _kind_of(name, devices, tables)
+    if isinstance(kind, str):
+        return kind
     largest = max(len(node.devices) for node in nodes)
     pool = Pool(
-        kind=replace(kind, name=called, memory_bytes=float(memory_mib * _MIB)),
+        kind=kind,
         gpus_per_node=largest,
         nodes=1,
         inside=kind.link,
@@ -116,6 +106,21 @@ def place_of(cluster: Cluster, name: PoolName, tables: Tables) -> Place | str:
     if not _is_fresh(found.between_ms, cluster.now_ms):
         found = replace(found, between_mb_s=0)
     return measured_place(place, found, place.alike)
+
+
+def _kind_of(name: PoolName, devices: Sequence[Device], tables: Tables) -> GpuKind | str:
+    """The one kind of a pool's devices; else the sentence why plans would be guesses."""
+    kinds = sorted({device.kind for device in devices})
+    if not kinds:
+        return f"Pool {name} has no GPUs now."
+    if len(kinds) > 1:
+        return f"Pool {name} mixes kinds of GPUs ({', '.join(kinds)}): plans would be guesses."
+    (called,) = kinds
+    kind = kind_called(called, tables)
+    if kind is None:
+        return f"What {called} (pool {name}) computes per second is not in the table of GPU kinds."
+    memory_mib = min(share_memory_mib(device, WHOLE_MILLI_GPU) for device in devices)
+    return replace(kind, name=called, memory_bytes=float(memory_mib * _MIB))
 
 
 def _doubt(place: Place, found: Measured, now_ms: int) -> str:

@@ -124,19 +124,10 @@ def _job_of(
 def _sweep(
     service: Service, principal: Principal, request: models.SweepRequest, job: models.JobRequest
 ) -> Sweep:
-    asked, halving = request.budget, request.early_stopping
-    space = space_of(request)
+    space, halving = space_of(request), request.early_stopping
+    budget = _budget(request)
     if space:
         check_sampler(request.sampler)
-    budget = Budget(trials=len(request.given))
-    if asked is not None:
-        hours = asked.gpu_hours
-        budget = Budget(
-            trials=asked.trials,
-            milli_gpu_s=None if hours is None else max(1, round(hours * _HOUR_MILLI_GPU_S)),
-            until_ms=None if asked.until_ms is None else Millis(asked.until_ms),
-        )
-    if space:
         most = most_trials(space, request.sampler)
         budget = replace(budget, trials=min(budget.trials, most))
     _check_until(service, budget.until_ms)
@@ -292,6 +283,18 @@ def _refusal_on_record(
     service: Service, principal: Principal, sweep: Sweep, change: str
 ) -> AbstractContextManager[None]:
     return service.refusal_on_record(principal, lambda error: _note(sweep, change, f": {error}"))
+
+
+def _budget(request: models.SweepRequest) -> Budget:
+    asked = request.budget
+    if asked is None:
+        return Budget(trials=len(request.given))
+    hours = asked.gpu_hours
+    return Budget(
+        trials=asked.trials,
+        milli_gpu_s=None if hours is None else max(1, round(hours * _HOUR_MILLI_GPU_S)),
+        until_ms=None if asked.until_ms is None else Millis(asked.until_ms),
+    )
 
 
 def _check_until(service: Service, until_ms: int | None) -> None:

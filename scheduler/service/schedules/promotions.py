@@ -87,30 +87,21 @@ def promote_schedule(
     found = find(service, principal, owner, name)
     schedule = found.schedule
     authorization.schedules.promote_schedule(principal, schedule)
-    promote = schedule.promote
-    if promote is None:
+    if schedule.promote is None:
         message = (
             f"{name} compares no models. Write it anew with promote: a metric that its runs tell."
         )
         raise Misconfigured(message)
-    job = find_job(service, principal, asked.job)
-    run = promoting.run_of(found, job.workload_id)
-    if run is None:
-        message = f"{job.spec.name} is no run of {name} that is remembered. Choose one of its runs."
-        raise Misconfigured(message)
-    model = _model(service, schedule, job) if is_final(job) else None
-    if model is None or model.failed or model.value is None:
-        why = "goes on" if model is None else model.failed or f"told no {promote.metric}"
-        message = f"{job.spec.name} {why}: choose a run that ended well and told {promote.metric}."
-        raise Misconfigured(message)
+    metric = schedule.promote.metric
+    model, value = _model_of_run(service, found, metric, find_job(service, principal, asked.job))
     chosen = Promoted(
         job=model.job,
         job_name=model.name,
-        value=model.value,
+        value=value,
         at_ms=max(service.now_ms(), _after(found)),
-        why=f"{promote.metric} {model.value:g}, chosen by {principal.name}",
+        why=f"{metric} {value:g}, chosen by {principal.name}",
         by=principal.name,
-        metric=promote.metric,
+        metric=metric,
     )
     made = replace(found, schedule=replace(schedule, chosen=chosen))
     service.ask(
@@ -121,6 +112,24 @@ def promote_schedule(
     ):
         service.store.schedules.put(made.schedule, next_ms=next_look_ms(made), before=schedule)
     return schedule_view(service, principal, made)
+
+
+def _model_of_run(
+    service: Service, found: Scheduled, metric: str, job: Workload
+) -> tuple[Model, float]:
+    """What a run of the schedule made, and how good it is; refused where it can be no schedule's model."""
+    if promoting.run_of(found, job.workload_id) is None:
+        message = (
+            f"{job.spec.name} is no run of {found.schedule.name} that is remembered. Choose one of"
+            " its runs."
+        )
+        raise Misconfigured(message)
+    model = _model(service, found.schedule, job) if is_final(job) else None
+    if model is None or model.failed or model.value is None:
+        why = "goes on" if model is None else model.failed or f"told no {metric}"
+        message = f"{job.spec.name} {why}: choose a run that ended well and told {metric}."
+        raise Misconfigured(message)
+    return model, model.value
 
 
 def _after(found: Scheduled) -> Millis:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -62,11 +63,7 @@ def put_schedule(
     now_ms = service.now_ms()
     if request.schedule is not None:
         cron_times.check(request.schedule, request.time_zone, now_ms)
-    mine = service.store.schedules.all(UserName(owner))
-    known = next((one for one in mine if one.schedule.name == name), None)
-    if known is None and len(mine) >= MAX_SCHEDULES:
-        # Before anything is checked and put on record; the store counts again.
-        raise too_many(UserName(owner), len(mine))
+    mine, known = _mine(service, UserName(owner), name)
     by_operator = principal.kind is PrincipalKind.LOCAL and principal.admin
     runs_as = owner_of(
         service, UserName(owner), by_operator=by_operator, server=principal.server_name
@@ -75,6 +72,7 @@ def put_schedule(
     _check_bytes(service, [one.schedule for one in mine if one is not known], job.snapshot)
     before = None if known is None else known.schedule
     held = before is not None and before.held
+    suspended = request.suspend or held
     triggers = triggers_of(service, principal, name, request.triggers, before)
     made = Schedule(
         schedule_id=before.schedule_id if before else ScheduleId(next(service.new_ids)),
@@ -85,11 +83,11 @@ def put_schedule(
         time_zone=request.time_zone,
         concurrency=Concurrency(request.concurrency_policy),
         starting_deadline_s=request.starting_deadline_s,
-        suspended=request.suspend or held,
+        suspended=suspended,
         held=held,
         asked_ms=Millis(0) if before is None else before.asked_ms,
         since_ms=now_ms,
-        resumed_ms=_resumed_ms(before, suspended=request.suspend or held, now_ms=now_ms),
+        resumed_ms=_resumed_ms(before, suspended=suspended, now_ms=now_ms),
         request=job.model_dump_json(exclude_defaults=True),
         snapshot=job.snapshot,
         by_operator=by_operator,
@@ -100,6 +98,18 @@ def put_schedule(
         chosen=None if before is None else before.chosen,
     )
     return _stored(service, principal, made, known, "written")
+
+
+def _mine(
+    service: Service, owner: UserName, name: str
+) -> tuple[Sequence[Scheduled], Scheduled | None]:
+    """All that a user has, and the one of this name; refused where a new one would be too many."""
+    mine = service.store.schedules.all(owner)
+    known = next((one for one in mine if one.schedule.name == name), None)
+    if known is None and len(mine) >= MAX_SCHEDULES:
+        # Before anything is checked and put on record; the store counts again.
+        raise too_many(owner, len(mine))
+    return mine, known
 
 
 def _job_of(

@@ -133,8 +133,7 @@ def node_views(principal: Principal, cluster: Cluster) -> list[models.NodeView]:
     return [node_view(node, principal, cluster) for node in cluster.nodes.values()]
 
 
-def node_view(node: Node, principal: Principal, cluster: Cluster) -> models.NodeView:
-    """One node with what lies on its devices."""
+def _device_views(node: Node, principal: Principal, cluster: Cluster) -> list[models.DeviceView]:
     holds: dict[str, list[models.HoldView]] = {one.device_id: [] for one in node.all_devices}
     unhealthy = {
         one.device.device_id: models.UnhealthyView(
@@ -147,6 +146,22 @@ def node_view(node: Node, principal: Principal, cluster: Cluster) -> models.Node
             view = _hold_view(workload, attempt, placement, (principal, cluster))
             for device_id in placement.device_ids:
                 holds.setdefault(device_id, []).append(view)
+    return [
+        models.DeviceView(
+            id=device.device_id,
+            index=device.index,
+            kind=device.kind,
+            memory_mib=device.memory_mib,
+            simulated=device.simulated,
+            unhealthy=unhealthy.get(device.device_id),
+            holds=sorted(holds[device.device_id], key=lambda hold: hold.offset),
+        )
+        for device in node.all_devices
+    ]
+
+
+def node_view(node: Node, principal: Principal, cluster: Cluster) -> models.NodeView:
+    """One node with what lies on its devices."""
     return models.NodeView(
         id=node.node_id,
         pool=node.pool,
@@ -156,18 +171,7 @@ def node_view(node: Node, principal: Principal, cluster: Cluster) -> models.Node
         state_text=node.state_text if principal.admin else "",
         leaves_ms=node.leaves_ms,
         driver=node.driver,
-        devices=[
-            models.DeviceView(
-                id=device.device_id,
-                index=device.index,
-                kind=device.kind,
-                memory_mib=device.memory_mib,
-                simulated=device.simulated,
-                unhealthy=unhealthy.get(device.device_id),
-                holds=sorted(holds[device.device_id], key=lambda hold: hold.offset),
-            )
-            for device in node.all_devices
-        ],
+        devices=_device_views(node, principal, cluster),
         links=[
             models.LinkView(first=one.first, second=one.second, kind=one.kind) for one in node.links
         ],
