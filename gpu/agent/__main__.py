@@ -10,7 +10,8 @@ import signal
 import socket
 import sys
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -131,20 +132,29 @@ def _serve(options: argparse.Namespace, telemetry: Telemetry, processes: Process
     )
     if server.metrics_port is not None:
         logger.info("Metrics: http://127.0.0.1:%d/metrics", server.metrics_port)
+    with (
+        _told_to_stop() as stop,
+        closing(server),
+        Endpoints(options, facts.name),
+        notices or nullcontext(),
+    ):
+        logger.info("Serving %s", options.dir)
+        server.run(stop)
+
+
+@contextmanager
+def _told_to_stop() -> Iterator[socket.socket]:
+    """Can be read from once SIGTERM or SIGINT came."""
     stop, wake = socket.socketpair()
     wake.setblocking(False)
     signal.set_wakeup_fd(wake.fileno())
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
-    try:
-        with Endpoints(options, facts.name), notices or nullcontext():
-            logger.info("Serving %s", options.dir)
-            server.run(stop)
-    finally:
-        signal.set_wakeup_fd(-1)
-        server.close()
-        stop.close()
-        wake.close()
+    with stop, wake:
+        try:
+            yield stop
+        finally:
+            signal.set_wakeup_fd(-1)
 
 
 def _notices(options: argparse.Namespace) -> Notices | None:

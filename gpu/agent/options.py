@@ -199,6 +199,17 @@ def _add_kubernetes(parser: argparse.ArgumentParser) -> None:
         help="give slices only to pods of these namespaces, where hub and scheduler alone make pods "
         "with GPUs (default: to pods of all)",
     )
+    _add_saving_of_pods(pods)
+    pods.add_argument(
+        "--cdi-dir",
+        type=Path,
+        default=Path("/var/run/cdi"),
+        metavar="DIR",
+        help="where the container runtime looks for devices (default: %(default)s)",
+    )
+
+
+def _add_saving_of_pods(pods: argparse._ArgumentGroup) -> None:
     pods.add_argument(
         "--hibernation",
         type=Path,
@@ -206,13 +217,6 @@ def _add_kubernetes(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="let pods that ask for gpucommons.io/hibernate save their processes, with the CRIU that is "
         "unpacked in DIR; only where a self-test with it passes",
-    )
-    pods.add_argument(
-        "--cdi-dir",
-        type=Path,
-        default=Path("/var/run/cdi"),
-        metavar="DIR",
-        help="where the container runtime looks for devices (default: %(default)s)",
     )
     pods.add_argument(
         "--apparmor-allows-mounts",

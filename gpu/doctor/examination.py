@@ -80,6 +80,11 @@ def _facts(telemetry: Telemetry | None, state: Path, no_nvml: str) -> Facts:
     )
     if telemetry is None or not telemetry.devices():
         return facts
+    return _with_gpus(facts, telemetry, criu)
+
+
+def _with_gpus(facts: Facts, telemetry: Telemetry, criu: Criu | None) -> Facts:
+    """What can be found out with a driver alone, too."""
     with tempfile.TemporaryDirectory(prefix="gc") as scratch:
         ground = survey(telemetry, SliceFolders(Path(scratch)), Wishes())
     stack = provider_stack(ground.traits, ground.providers)

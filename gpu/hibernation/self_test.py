@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,6 +27,8 @@ from gpucommons.gpu.hibernation.unused_account import unused_account
 from gpucommons.gpu.parking import self_test as parking
 
 log = logging.getLogger(__name__)
+
+_Process = subprocess.Popen[str]
 
 _MIB = 1 << 20
 _LOOK_S = 0.01
@@ -71,15 +73,14 @@ def self_test(
     ``starter``: root's program above this server starts it, see :class:`HibernatableTree`.
     """
     if sys.platform != "linux":
-        return Ability(can_hibernate=False, because="Only Linux can save live processes.")
+        return _cannot("Only Linux can save live processes.")
     if criu is None:
-        return Ability(can_hibernate=False, because=NO_CRIU)
+        return _cannot(NO_CRIU)
     try:
         with scratch(folder) as place:
             return _try(criu, place, timeout_s, starter=starter)
     except OSError as error:
-        because = f"The self-test could not run in {folder}: {error.strerror}."
-        return Ability(can_hibernate=False, because=because)
+        return _cannot(f"The self-test could not run in {folder}: {error.strerror}.")
 
 
 def gpu_self_test(criu: Criu, folder: Path, driver: Path, timeout_s: float = 60) -> str | None:
@@ -114,10 +115,7 @@ def _try_gpu(criu: Criu, place: Path, driver: Path, timeout_s: float) -> str | N
         because = tree.why_parked() if refused is None else refused.because
         if because is not None:
             return because
-        held = os.open(go, os.O_RDWR)
-        os.write(held, b"\n")
-        told = parking.line(process)
-        os.close(held)
+        told = _let_go_on(go, process)
     return None if told == "same" else "The small process woke with another GPU memory."
 
 
@@ -143,25 +141,21 @@ def _try(
     with _started(tree.run_command(program, alive=this_process()), timeout_s, uid) as process:
         ready = lines(process)
         if ready != "ready":
-            return Ability(can_hibernate=False, because=ready or "The small process did not start.")
+            return _cannot(ready or "The small process did not start.")
         saved = tree.save(timeout_s)
         if isinstance(saved, Refused):
-            return Ability(can_hibernate=False, because=saved.because)
+            return _cannot(saved.because)
         process.wait(timeout_s)
     started = time.monotonic()
     with _started(tree.wake_command(alive=this_process()), timeout_s, uid) as process:
         refused = tree.awake(timeout_s)
         seconds = time.monotonic() - started
         if refused is not None:
-            return Ability(can_hibernate=False, because=refused.because)
-        # Held for both ends: whether it opens the pipe now or a moment later, it goes on.
-        held = os.open(go, os.O_RDWR)
-        os.write(held, b".")
-        told = lines(process)
-        os.close(held)
+            return _cannot(refused.because)
+        told = _let_go_on(go, process, lines)
     memory, _, namespace = told.rpartition(" ")
     if memory != f"{_BALLAST_MIB} {uid}":
-        return Ability(can_hibernate=False, because="The small process woke with another memory.")
+        return _cannot("The small process woke with another memory.")
     mib = saved.image_bytes / _MIB
     return Ability(
         can_hibernate=True,
@@ -171,6 +165,20 @@ def _try(
         by_root=account is not None or starter is not None,
         machine_wide=namespace == str(_USER_NAMESPACE.readlink()),
     )
+
+
+def _cannot(because: str) -> Ability:
+    return Ability(can_hibernate=False, because=because)
+
+
+def _let_go_on(go: Path, process: _Process, lines: Callable[[_Process], str] = parking.line) -> str:
+    """What the woken process says once it may go on."""
+    # Held for both ends: whether it opens the pipe now or a moment later, it goes on.
+    held = os.open(go, os.O_RDWR)
+    os.write(held, b"\n")
+    told = lines(process)
+    os.close(held)
+    return told
 
 
 class _Written:
@@ -260,10 +268,10 @@ def self_test_as(uid: int, criu: Criu, folder: Path, timeout_s: float = 60) -> A
         os.chown(folder, uid, uid)
         done = _run_as(uid, words, 3 * timeout_s)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Ability(can_hibernate=False, because=f"A user's self-test could not run: {error}.")
+        return _cannot(f"A user's self-test could not run: {error}.")
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["nothing was said"])[-1]
-        return Ability(can_hibernate=False, because=f"A user's self-test failed: {last}.")
+        return _cannot(f"A user's self-test failed: {last}.")
     return Ability(**json.loads(done.stdout))
 
 

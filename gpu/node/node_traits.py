@@ -112,26 +112,30 @@ def _survey_real(telemetry: Telemetry, folders: SliceFolders, wishes: Wishes) ->
         watched=wishes.watched,
         mig_profiles=telemetry.mig_profiles,
     )
-    layers: list[SharingProvider] = []
+    limited: SharingProvider | None = None
     if mount is not None and groups is not None and limits is not None:
-        layers.append(
-            # A pod's processes stay in the group that the kubelet made.
+        # A pod's processes stay in the group that the kubelet made.
+        limited = (
             PodMemProvider(limits, PodCgroups(mount))
             if folders.in_pods
             else CgroupMemProvider(limits, groups)
         )
-    layers.append(ShimProvider(folders, own_uid=os.geteuid()))
-    return Ground(
-        traits=traits,
-        providers=(
-            MigProvider(),
-            ExclusiveProvider(),
-            *layers,
-            # Its daemon is another pod's: no pipe of it is in the pods that use slices.
-            *(() if folders.in_pods else (MpsProvider(),)),
-            WatchdogProvider(),
-            HintsProvider(),
-        ),
+    return Ground(traits=traits, providers=_in_order(folders, limited))
+
+
+def _in_order(
+    folders: SliceFolders, limited: SharingProvider | None
+) -> tuple[SharingProvider, ...]:
+    """Who offers isolation there, the strongest first."""
+    return (
+        MigProvider(),
+        ExclusiveProvider(),
+        *(() if limited is None else (limited,)),
+        ShimProvider(folders, own_uid=os.geteuid()),
+        # Its daemon is another pod's: no pipe of it is in the pods that use slices.
+        *(() if folders.in_pods else (MpsProvider(),)),
+        WatchdogProvider(),
+        HintsProvider(),
     )
 
 

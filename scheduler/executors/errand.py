@@ -119,47 +119,61 @@ def _say(document: object) -> None:
     json.dump(document, sys.stdout)
 
 
+_Action = Callable[[argparse.Namespace], None]
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
     errands = parser.add_subparsers(required=True)
 
-    def errand(name: str, action: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
+    def errand(name: str, action: _Action) -> argparse.ArgumentParser:
         one = errands.add_parser(name)
         one.set_defaults(action=action)
         return one
 
-    on_run = {
-        "make": _make,
-        "take-over": _take_over,
-        "count": _count,
-        "give-back": _give_back,
-        "send": _send,
-    }
-    made = {name: errand(name, action) for name, action in on_run.items()}
-    for one in made.values():
+    _add_on_run(errand)
+    _add_of_image(errand)
+    errand("clear", _clear).add_argument("folders", type=Path, nargs="*")
+    errand("erase", _erase).add_argument("folder", type=Path)
+    return parser
+
+
+def _add_on_run(errand: Callable[[str, _Action], argparse.ArgumentParser]) -> None:
+    """Errands in the working folder of a run."""
+
+    def on_run(name: str, action: _Action) -> argparse.ArgumentParser:
+        one = errand(name, action)
         one.add_argument("run", type=Path)
         one.add_argument("--snapshot", action="store_true")
         one.add_argument("--max-bytes", type=int, default=0)
-    made["make"].add_argument("--home", type=Path)
-    made["make"].add_argument("--below")
-    made["make"].add_argument("--link", dest="links", action="append", default=[])
-    made["take-over"].add_argument("earlier", type=Path, nargs="*")
-    made["count"].add_argument("--seconds", type=float)
-    made["count"].add_argument("earlier", type=Path, nargs="*")
-    made["send"].add_argument("--only", default="")
-    made["give-back"].add_argument("home", type=Path)
-    made["give-back"].add_argument("below")
-    made["give-back"].add_argument("--job", required=True)
-    made["give-back"].add_argument("--job-id", required=True)
-    of_image = {
-        "ready-tree": _ready_tree,
-        "anew-tree": _anew_tree,
-        "tree-outcome": _tree_outcome,
-        "keep-image": _keep_image,
-        "save-tree": _save_tree,
-        "image-facts": _image_facts,
-    }
-    for name, action in of_image.items():
+        return one
+
+    make = on_run("make", _make)
+    make.add_argument("--home", type=Path)
+    make.add_argument("--below")
+    make.add_argument("--link", dest="links", action="append", default=[])
+    on_run("take-over", _take_over).add_argument("earlier", type=Path, nargs="*")
+    count = on_run("count", _count)
+    count.add_argument("--seconds", type=float)
+    count.add_argument("earlier", type=Path, nargs="*")
+    on_run("send", _send).add_argument("--only", default="")
+    give = on_run("give-back", _give_back)
+    give.add_argument("home", type=Path)
+    give.add_argument("below")
+    give.add_argument("--job", required=True)
+    give.add_argument("--job-id", required=True)
+
+
+def _add_of_image(errand: Callable[[str, _Action], argparse.ArgumentParser]) -> None:
+    """Errands with the saved processes of a run; all take what any of them asks for."""
+    for name, action in (
+        ("ready-tree", _ready_tree),
+        ("anew-tree", _anew_tree),
+        ("tree-outcome", _tree_outcome),
+        ("keep-image", _keep_image),
+        ("save-tree", _save_tree),
+        ("image-facts", _image_facts),
+    ):
         one = errand(name, action)
         one.add_argument("run", type=Path)
         one.add_argument("earlier", type=Path, nargs="*")
@@ -173,9 +187,6 @@ def _parser() -> argparse.ArgumentParser:
         # Asked by supervisors that began before they looked at it themselves.
         one.add_argument("--rate", type=int, default=0)
     errand("drop-image", _drop_image).add_argument("folders", type=Path, nargs="*")
-    errand("clear", _clear).add_argument("folders", type=Path, nargs="*")
-    errand("erase", _erase).add_argument("folder", type=Path)
-    return parser
 
 
 def main() -> int:

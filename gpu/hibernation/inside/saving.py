@@ -52,6 +52,23 @@ class _Begun:
     ends_at_s: float
     checksums: images.Checksums
 
+    @classmethod
+    def now(cls, partial: Path, bounds: Bounds) -> _Begun:
+        """A save into this folder."""
+        at_s = time.monotonic()
+        deadline = images.Deadline(at_s + bounds.timeout_s)
+        return cls(
+            at_s=at_s,
+            deadline=deadline,
+            ends_at_s=at_s + bounds.timeout_s + bounds.let_go_s,
+            checksums=images.Checksums(partial, deadline),
+        )
+
+    @property
+    def rest_s(self) -> float:
+        """What is left of the time; CRIU wants some."""
+        return max(_LEAST_S, self.deadline.at_s - time.monotonic())
+
 
 def save(
     settings: TreeSettings,
@@ -65,15 +82,8 @@ def save(
 
     ``on_host`` is what it holds of GPUs that it has not got back since it was woken.
     """
-    started = time.monotonic()
-    deadline = images.Deadline(started + bounds.timeout_s)
     partial = settings.folder / layout.SAVING
-    begun = _Begun(
-        at_s=started,
-        deadline=deadline,
-        ends_at_s=started + bounds.timeout_s + bounds.let_go_s,
-        checksums=images.Checksums(partial, deadline),
-    )
+    begun = _Begun.now(partial, bounds)
     layout.discard(partial)
     parked = on_host
     try:
@@ -89,12 +99,12 @@ def save(
             because
             or checks_before_save.unsavable_process()
             or checks_before_save.too_little_space(partial, bounds.most_bytes)
-            or _dump(settings, root_pid, pipes, begun, timeout_s=_rest_s(started, bounds))
+            or _dump(settings, root_pid, pipes, begun)
             or checks_before_save.unaccepted_connection()
         )
         if because is None:
             image = _complete(partial, root_pid, pipes, begun, parked)
-            deadline.check()
+            begun.deadline.check()
             layout.discard(settings.folder / layout.COMPLETE)
             partial.rename(settings.folder / layout.COMPLETE)
             return {"saved": {"image_bytes": image.bytes, "seconds": image.seconds}}
@@ -102,17 +112,19 @@ def save(
         because = refusals.of_save("", late=True)
     except OSError as error:
         because = refusals.of_disk(error)
+    return _refused(settings, root_pid, because, parked)
+
+
+def _refused(
+    settings: TreeSettings, root_pid: int, because: str, parked: gpu_memory.OnHost
+) -> dict[str, Any]:
+    """It runs on, and nothing of the save is left."""
     _go_on()
-    layout.discard(partial)
+    layout.discard(settings.folder / layout.SAVING)
     stays = gpu_memory.come_back(settings.driver, parked)
     if stays is not None:
         because = f"{because} {stays}"
     return {"refused": because, "alive": processes.lives(root_pid)}
-
-
-def _rest_s(started: float, bounds: Bounds) -> float:
-    """What is left of the time; CRIU wants some."""
-    return max(_LEAST_S, bounds.timeout_s - (time.monotonic() - started))
 
 
 def _dump(
@@ -120,8 +132,6 @@ def _dump(
     root_pid: int,
     pipes: Mapping[int, str],
     begun: _Begun,
-    *,
-    timeout_s: float,
 ) -> str | None:
     partial = settings.folder / layout.SAVING
     arguments = ["dump", "-t", str(root_pid), "-o", layout.DUMP_LOG, "--leave-stopped"]
@@ -129,7 +139,7 @@ def _dump(
         arguments.append("--tcp-close")
     for pipe in sorted(set(pipes.values())):
         arguments += ["--external", pipe]
-    patience = criu_runs.Patience(timeout_s=timeout_s, ends_at_s=begun.ends_at_s)
+    patience = criu_runs.Patience(timeout_s=begun.rest_s, ends_at_s=begun.ends_at_s)
     meanwhile = begun.checksums.advance
     done = criu_runs.criu(settings, arguments, partial, patience, meanwhile=meanwhile)
     if done.ok:

@@ -56,23 +56,13 @@ def read_pipeline(path: Path, *, team: str | None = None, bounds: Bounds) -> Rea
     """
     content = read_content(path)
     document = mapping_in(content, path, of="name and steps")
-    steps = document.get("steps")
-    if not isinstance(steps, dict) or not steps:
-        message = f"{path}: steps must be a mapping of names to what runs, as in clean: {{run: clean.py}}."
-        raise BadRequest(message)
-    if len(steps) > MAX_STEPS:
-        message = f"{path}: steps: these are {len(steps)}, at most {MAX_STEPS}."
-        raise BadRequest(message)
     bounds = replace(
         bounds, packing=packed_once(bounds.packing, most_bytes=bounds.most_bytes), beside=_OF_STEP
     )
     made: list[dict[str, Any]] = []
     folders: dict[str, Folder] = {}
-    for name, step in steps.items():
+    for name, step in _steps(document, path).items():
         where = f"{path}: step {_short(name)}"
-        if not isinstance(step, dict):
-            message = f"{where} must be a mapping: run, or a job's fields, and after and inputs."
-            raise BadRequest(message)
         fields = {key: value for key, value in step.items() if key not in _OF_STEP}
         runs, job, packed = request_of_mapping(
             path, fields, where=where, at=("steps", name), bounds=bounds
@@ -96,6 +86,24 @@ def read_pipeline(path: Path, *, team: str | None = None, bounds: Bounds) -> Rea
         message = f"{path}: {field_sentences(content, error)}"
         raise BadRequest(message) from None
     return ReadPipeline(request=request, folders=folders)
+
+
+def _steps(document: Mapping[str, Any], path: Path) -> Mapping[str, Mapping[str, Any]]:
+    steps = document.get("steps")
+    if not isinstance(steps, dict) or not steps:
+        message = f"{path}: steps must be a mapping of names to what runs, as in clean: {{run: clean.py}}."
+        raise BadRequest(message)
+    if len(steps) > MAX_STEPS:
+        message = f"{path}: steps: these are {len(steps)}, at most {MAX_STEPS}."
+        raise BadRequest(message)
+    for name, step in steps.items():
+        if not isinstance(step, dict):
+            message = (
+                f"{path}: step {_short(name)} must be a mapping: run, or a job's fields, and after"
+                " and inputs."
+            )
+            raise BadRequest(message)
+    return steps
 
 
 def steps_in_order(request: models.PipelineRequest) -> tuple[models.StepRequest, ...]:

@@ -233,8 +233,7 @@ def add_to_budget(
     intent = service.asked(principal, NoteSchedule, key=key, request=request)
     if intent is None or intent.intent_id not in found.sweep.added:
         _check_goes_on(service, principal, found)
-        grown = _grown(service, found.sweep, more)
-        goes_on = replace(found.sweep, budget=grown, stopped=False)
+        goes_on = replace(found.sweep, budget=_grown(service, found.sweep, more), stopped=False)
         intent = intent or service.ask(
             principal, _note(goes_on, "given more budget"), key=key, request=request
         )
@@ -261,11 +260,10 @@ def _grown(service: Service, sweep: Sweep, more: models.MoreBudgetRequest) -> Bu
         )
         raise Misconfigured(message)
     _check_until(service, more.until_ms)
+    held = budget.milli_gpu_s
     return Budget(
         trials=min(most, budget.trials + more.trials),
-        milli_gpu_s=None
-        if budget.milli_gpu_s is None
-        else budget.milli_gpu_s + round(more.gpu_hours * _HOUR_MILLI_GPU_S),
+        milli_gpu_s=None if held is None else held + round(more.gpu_hours * _HOUR_MILLI_GPU_S),
         until_ms=budget.until_ms if more.until_ms is None else Millis(more.until_ms),
     )
 

@@ -19,6 +19,10 @@ from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes.manifests import environment, hibernation
 from gpucommons.scheduler.executors.kubernetes.manifests.hibernation import TreePlan
 from gpucommons.scheduler.executors.kubernetes.objects import names
+from gpucommons.scheduler.executors.kubernetes.objects.restricted import (
+    restricted_container,
+    restricted_pod,
+)
 from gpucommons.scheduler.executors.kubernetes.settings import (
     KubernetesSettings,
     PodAdditions,
@@ -141,20 +145,16 @@ def _pod(launch: Launch, way: Way, role: Role, placement: WorkerPlacement) -> Do
         *more.volume_mounts,
         *(sliced.volume_mounts if has_slice else ()),
     ]
+    restricted = restricted_pod(settings)
+    restricted["securityContext"] |= {
+        "fsGroup": settings.run_as_group,
+        "fsGroupChangePolicy": "OnRootMismatch",
+    }
     pod: Document = {
+        **restricted,
         "schedulingGates": [{"name": names.GATE}],
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": max(1, -(-way.traits.grace_ms // 1000)),
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": settings.run_as_user,
-            "runAsGroup": settings.run_as_group,
-            "fsGroup": settings.run_as_group,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
         "tolerations": [*_tolerations(way.pool), *more.tolerations],
         "initContainers": [_before_the_job(one, container, way) for one in files.init_containers],
         "containers": [container],
@@ -239,10 +239,7 @@ def _container(launch: Launch, way: Way, role: Role, placement: WorkerPlacement)
             ),
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": restricted_container(),
     }
 
 

@@ -15,6 +15,7 @@ from gpucommons.scheduler.curves.event_watch import TOKEN_FILE
 from gpucommons.scheduler.curves.trainer_status import TRAINER_STATUS_PATH
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes.objects.names import PYTHON
+from gpucommons.scheduler.executors.kubernetes.objects.restricted import restricted_container
 from gpucommons.scheduler.file_storage.job_files import attempt_folder
 from gpucommons.scheduler.training.checkpoints import folder_name
 
@@ -128,11 +129,7 @@ def _init_container(
         ],
         "volumeMounts": [dict(mount) for mount in mounts],
         "resources": {name: dict(amounts) for name, amounts in place.resources.items()},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        "securityContext": {**restricted_container(), "readOnlyRootFilesystem": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
 

@@ -14,6 +14,10 @@ from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import Why
+from gpucommons.scheduler.executors.kubernetes.objects.restricted import (
+    restricted_container,
+    restricted_pod,
+)
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 
 Document = dict[str, Any]
@@ -107,6 +111,14 @@ def toleration_of(pool: str) -> Document:
     return {"key": names.POOL, "operator": "Equal", "value": pool, "effect": "NoSchedule"}
 
 
+def _labels(settings: KubernetesSettings, kind: str) -> dict[str, str]:
+    return {
+        names.MANAGED_BY: "gpucommons",
+        names.INSTANCE: settings.instance,
+        names.KIND: kind,
+    }
+
+
 def holding_pod(  # noqa: PLR0913 - what such pods differ by
     name: str,
     settings: KubernetesSettings,
@@ -117,17 +129,9 @@ def holding_pod(  # noqa: PLR0913 - what such pods differ by
     priority_class: str | None,
 ) -> Document:
     """A pod that only takes room: some Python that sleeps, in a restricted namespace."""
-    pod: Document = {
+    pod: Document = restricted_pod(settings) | {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 1,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": settings.run_as_user,
-            "runAsGroup": settings.run_as_group,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
         "containers": [
             {
                 "name": names.CONTAINER,
@@ -135,10 +139,7 @@ def holding_pod(  # noqa: PLR0913 - what such pods differ by
                 "imagePullPolicy": settings.image_pull_policy,
                 "command": [names.PYTHON, "-c", command],
                 "resources": dict(resources),
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "capabilities": {"drop": ["ALL"]},
-                },
+                "securityContext": restricted_container(),
             }
         ],
     }
@@ -152,11 +153,7 @@ def holding_pod(  # noqa: PLR0913 - what such pods differ by
         "metadata": {
             "name": name,
             "namespace": settings.system_namespace,
-            "labels": {
-                names.MANAGED_BY: "gpucommons",
-                names.INSTANCE: settings.instance,
-                names.KIND: kind,
-            },
+            "labels": _labels(settings, kind),
         },
         "spec": pod,
     }

@@ -100,18 +100,6 @@ def start_worker(plan: Plan, worker: WorkerPlan, start: Start, run: Path) -> Wor
         raise
     finally:
         os.close(write_end)
-    order = {
-        "command": () if start.woken_from is not None else worker.command,
-        "prefix": () if by_root else start.prefix,
-        "places": () if by_root else start.places,
-        "env": _with_library(worker.env) if by_root else worker.env,
-        "secrets": plan.secrets,
-        "environment": plan.environment,
-        "home": plan.home,
-        "cwd": str(run / "work" / plan.working_dir),
-        "supervisor": PID_ONE if by_root else os.getpid(),
-        "refusal": write_end,
-    }
     assert process.stdin is not None  # noqa: S101 - it is a pipe
     assert process.stdout is not None  # noqa: S101 - it is a pipe
     if worker.cgroup is not None and not by_root:
@@ -123,8 +111,27 @@ def start_worker(plan: Plan, worker: WorkerPlan, start: Start, run: Path) -> Wor
     with suppress(BrokenPipeError), process.stdin:
         # Of what root wakes nothing reads an order, and more than a pipe holds would never be written.
         if not (by_root and start.woken_from is not None):
+            order = {
+                **_order(plan, worker, start, by_root=by_root),
+                "cwd": str(run / "work" / plan.working_dir),
+                "refusal": write_end,
+            }
             process.stdin.write(json.dumps(order).encode())
     return Worker(process, refusal)
+
+
+def _order(plan: Plan, worker: WorkerPlan, start: Start, *, by_root: bool) -> dict[str, object]:
+    """What a worker is to become; what root wakes or starts stands in its tree already."""
+    return {
+        "command": () if start.woken_from is not None else worker.command,
+        "prefix": () if by_root else start.prefix,
+        "places": () if by_root else start.places,
+        "env": _with_library(worker.env) if by_root else worker.env,
+        "secrets": plan.secrets,
+        "environment": plan.environment,
+        "home": plan.home,
+        "supervisor": PID_ONE if by_root else os.getpid(),
+    }
 
 
 def _begin(

@@ -1,0 +1,26 @@
+"""What every pod of ours may not: become root, speak to the API, or ask more than PodSecurity `restricted` allows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
+
+
+def restricted_pod(settings: KubernetesSettings) -> dict[str, Any]:
+    """Fields of a pod's spec; each call makes its own, which others may add to."""
+    return {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": settings.run_as_user,
+            "runAsGroup": settings.run_as_group,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+
+
+def restricted_container() -> dict[str, Any]:
+    """The security context of each of its containers."""
+    return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
