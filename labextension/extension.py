@@ -28,10 +28,10 @@ from gpucommons.labextension.editors import ssh, vscode
 from gpucommons.labextension.editors.traffic import Traffic
 from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.hibernation.keeper import server_folder
-from gpucommons.labextension.hibernation.kept import KeptKernel, kernels_folder
+from gpucommons.labextension.hibernation.keeping_limits import limits_of
+from gpucommons.labextension.hibernation.kept_kernels_file import KeptKernel, kernels_folder
 from gpucommons.labextension.hibernation.reporting import kernels_report, take_back, tell_kept
 from gpucommons.labextension.hibernation.saving import SAVE_S
-from gpucommons.labextension.hibernation.saving_limits import limits_of
 from gpucommons.labextension.job_offers.offering import Offering
 from gpucommons.labextension.live.fanout import Fanout
 from gpucommons.labextension.live.feed import Feed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 import subprocess
 from collections.abc import Iterator
@@ -264,13 +265,15 @@ NOT_OURS = frozenset(
         "Kernel died unexpectedly", "Restart Kernel", "Server Connection Error", "Shut Down Kernel",
         "Manage Groups", "Create a notebook job", "Mark as failed", "Mark as success",
         "Please pass --unsafe-perm",
-        "grasp-wide", "translate-2", "ablate-2", "ablate",
+        "Admin", "Clear", "Input", "Settings → Language → Deutsch", "Terminating", "pruned",
+        "grasp-wide", "translate-2", "ablate-2", "ablate", "sweep-1", "nightly", "pretrain", "segment",
+        "translate", "much", "provisioned",
     }
 )  # fmt: skip
 #: On a screen, and put together there from parts that are shorter than what stands here.
 PUT_TOGETHER = (
     "Saving its 1.6 GiB of memory would take", "with airflow", "Show Sweeps", "The pool gpu: notice",
-    "Tested: it had step 200 and began again", "Stopped because the cloud takes node-3 back", "speech",
+    "Tested: it had step 200 and began again", "Tested: stops and goes on at step 200", "Stopped because the cloud takes node-3 back", "speech",
 )  # fmt: skip
 ITALIC = re.compile(r"(?<![\w*\\])\*([^*\n]+?)\*(?![\w*])")
 #: What differs from one time to the next: numbers, shares, names in capitals or of examples.
@@ -284,15 +287,75 @@ def said(text: str) -> list[str]:
     return [part for one in VARIABLE.split(text) if len(part := one.strip()) > 2]
 
 
+#: Where a value is put into a text of a source.
+HOLE = re.compile(r"%\(\w+\)s|%[\ds]|\$?\{[^{}]*\}")
+COMMENT = re.compile(
+    r"/\*.*?\*/|\{#.*?#\}|<!--.*?-->|(?:^|(?<=\s))//[^\n]*", re.DOTALL | re.MULTILINE
+)
+#: Strings of TypeScript and of templates, and what stands between two tags.
+LITERALS = tuple(
+    re.compile(pattern, re.DOTALL)
+    for pattern in (
+        r"'((?:[^'\\\n]|\\.)*)'",
+        r'"((?:[^"\\\n]|\\.)*)"',
+        r"`((?:[^`\\]|\\.)*)`",
+        r"[>}]([^<>{}]+)(?=[<{])",
+    )
+)
+
+
+def literals(path: Path) -> Iterator[str]:
+    """Texts that a source has in quotes, or between tags; in Python with ``{}`` for each value."""
+    if path.suffix != ".py":
+        text = COMMENT.sub("", path.read_text())
+        for pattern in LITERALS:
+            yield from pattern.findall(text)
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.JoinedStr):
+            parts = (one.value if isinstance(one, ast.Constant) else "{}" for one in node.values)
+            yield "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def plain(text: str) -> str:
+    return " ".join(re.sub(r"\\(['\"])", r"\1", text).replace("’", "'").split())
+
+
+@cache
+def on_screens() -> tuple[frozenset[str], str]:
+    """Whole texts, cut where something is put in; and all texts, one in a line."""
+    listed = subprocess.run(
+        ["git", "ls-files", "scheduler", "gpu", "spawner", "idle_culler", "labextension", "examples"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    shown = [one for one in listed if ".spec." not in one and "/testing/" not in one]
+    kinds = (".py", ".ts", ".tsx", ".js", ".html", ".json")
+    found = {plain(text) for one in shown if one.endswith(kinds) for text in literals(ROOT / one)}
+    whole = {part for text in found for piece in HOLE.split(text) for part in said(piece)}
+    return frozenset(whole), "\n".join(found)
+
+
+def is_on_a_screen(part: str) -> bool:
+    """One word alone is a label: a whole text, as it is written. Several stand in one text, side by side."""
+    whole, texts = on_screens()
+    if " " not in part:
+        return part in whole
+    if part not in texts:
+        return False
+    end = r"(?!\w)" if part[-1].isalnum() else ""
+    return re.search(rf"(?<!\w){re.escape(part)}{end}", texts) is not None
+
+
 def missing_words() -> Iterator[str]:
     """Each text in italics that no source of a screen has, part by part."""
-    source = sources().lower().replace("’", "'")
     for path in DOCUMENTS:
         if path.parent.name not in {"tutorial", "howto", "reference", "coming-from"}:
             continue
         for number, line in enumerate(path.read_text().splitlines(), 1):
             for text in ITALIC.findall(CODE.sub("", line).replace("**", "")):
-                gone = [one for one in said(text) if one.lower() not in source]
+                gone = [one for one in said(plain(text)) if not is_on_a_screen(one)]
                 if gone and text not in NOT_OURS and not text.startswith(PUT_TOGETHER):
                     yield f"{path.relative_to(ROOT)}:{number}: {text} {gone}"
 
@@ -307,4 +370,8 @@ def test_the_tests_would_find_one() -> None:
     assert "--gpus" in options(COMMANDS["submit",])
     assert OPTION.findall("gpucommons submit a.py --gpuz 1") == ["--gpuz"]
     assert said("Pool cloud may get 4 more nodes") == ["Pool cloud may get", "more nodes"]
-    assert "Press a button that was never there" not in sources()
+    assert not is_on_a_screen("Press a button that was never there")
+    assert is_on_a_screen("Train")
+    assert not is_on_a_screen("train it")
+    # Such words stand in many a sentence, and in code; no label is just that.
+    assert [one for one in ("TRAIN", "whoever", "although") if is_on_a_screen(one)] == []

@@ -11,7 +11,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 
-from gpucommons.labextension.hibernation.saving_limits import DAY_MS, Candidate, Limits, refused
+from gpucommons.labextension.hibernation.keeping_limits import DAY_MS, Candidate, Limits, refused
 
 _MIB, _GIB = 1 << 20, 1 << 30
 SESSIONS = 10_000

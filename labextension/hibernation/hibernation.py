@@ -22,7 +22,8 @@ from gpucommons.labextension.hibernation.keeper import (
     server_folder,
     set_keeper,
 )
-from gpucommons.labextension.hibernation.kept import KeptKernel, kernels_folder
+from gpucommons.labextension.hibernation.keeping_limits import limits_of
+from gpucommons.labextension.hibernation.kept_kernels_file import KeptKernel, kernels_folder
 from gpucommons.labextension.hibernation.other_servers import remove_old
 from gpucommons.labextension.hibernation.provisioner import NAME
 from gpucommons.labextension.hibernation.records import Record
@@ -33,7 +34,6 @@ from gpucommons.labextension.hibernation.saving import (
     save_none,
     say_lost,
 )
-from gpucommons.labextension.hibernation.saving_limits import limits_of
 from gpucommons.labextension.hibernation.waking import wake_all, watch
 
 log = logging.getLogger("gpucommons.labextension")

@@ -24,10 +24,10 @@ from gpucommons.gpu.hibernation.process_image import Image
 from gpucommons.gpu.hibernation.tree import HibernatableTree
 from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.hibernation.after_wake import Listener
-from gpucommons.labextension.hibernation.kept import KeptKernel, read_kept, write_kept
+from gpucommons.labextension.hibernation.keeping_limits import Limits
+from gpucommons.labextension.hibernation.kept_kernels_file import KeptKernel, read_kept, write_kept
 from gpucommons.labextension.hibernation.lost_kernels import Loss, Losses
 from gpucommons.labextension.hibernation.records import Record, read_record, write_record
-from gpucommons.labextension.hibernation.saving_limits import Limits
 
 _LOCK, _KERNELS, _TREE = "lock", "kernels", "tree"
 #: What is over and waits for its removal.

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from gpucommons.labextension.hibernation.kept import KeptKernel
+from gpucommons.labextension.hibernation.kept_kernels_file import KeptKernel
 from gpucommons.labextension.private_files import write_private
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import SchedulerError

@@ -20,10 +20,10 @@ from gpucommons.gpu.hibernation.tree import Refused, Saved
 from gpucommons.labextension.hibernation.after_wake import Acquaintance, acquainted
 from gpucommons.labextension.hibernation.describing import describe, hibernatable
 from gpucommons.labextension.hibernation.keeper import Keeper
-from gpucommons.labextension.hibernation.kept import KeptKernel
+from gpucommons.labextension.hibernation.keeping_limits import Candidate, refused
+from gpucommons.labextension.hibernation.kept_kernels_file import KeptKernel
 from gpucommons.labextension.hibernation.other_servers import kept_elsewhere_bytes
 from gpucommons.labextension.hibernation.records import Record
-from gpucommons.labextension.hibernation.saving_limits import Candidate, refused
 
 log = logging.getLogger("gpucommons.labextension")
 

@@ -7,6 +7,7 @@ from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core.model.resources import Node, Pool, Team
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Kind, PoolName, Role, Spec, TeamName, UserName
+from gpucommons.scheduler.core.quota.quota import largest_block
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, PolicyRefused, UnknownPool
 from gpucommons.scheduler.intake.gpu_memory import memory_of
 from gpucommons.scheduler.intake.paying_team import choose_team, names
@@ -96,7 +97,7 @@ def _by_memory(
         (size, pool, memory_of(size, request.gpu_kind, pool, cluster))
         for pool in pools
         for size in cluster.pools[pool].notebook_sizes
-        if size <= largest_notebook(team.name, pool, cluster)
+        if size <= largest_block(cluster.blocks, team.name, pool)
     ]
     able = [(size, pool) for size, pool, has in sizes if has >= memory_mib]
     if able:
@@ -121,13 +122,6 @@ def notebook_pools(team: Team, cluster: Cluster) -> tuple[PoolName, ...]:
     )
 
 
-def largest_notebook(team: TeamName, pool: PoolName, cluster: Cluster) -> int:
-    """The team's largest block: no notebook of it is larger."""
-    return max(
-        (b.milli_gpu for b in cluster.blocks if b.team == team and b.pool == pool), default=0
-    )
-
-
 def _choose_pool(request: LeaseRequest, team: Team, cluster: Cluster) -> PoolName:
     mine = notebook_pools(team, cluster)
     if request.pool is not None:
@@ -144,7 +138,9 @@ def _choose_pool(request: LeaseRequest, team: Team, cluster: Cluster) -> PoolNam
     if not mine:
         message = f"{team.name} has no fixed quota for notebooks: ask an admin, or take CPU."
         raise Misconfigured(message)
-    able = [p for p in mine if request.milli_gpu <= largest_notebook(team.name, p, cluster)] or mine
+    able = [
+        p for p in mine if request.milli_gpu <= largest_block(cluster.blocks, team.name, p)
+    ] or mine
     if len(able) > 1:
         message = (
             f"{team.name} has notebook GPUs in several pools ({names(able)}): name one (pool)."
@@ -160,7 +156,7 @@ def _check_size(request: LeaseRequest, team: Team, pool: PoolName, cluster: Clus
         offered = ", ".join(format_milli_gpu(size) for size in sizes)
         message = f"{asked} is not a notebook size of pool {pool}: it offers {offered}."
         raise Misconfigured(message)
-    largest = largest_notebook(team.name, pool, cluster)
+    largest = largest_block(cluster.blocks, team.name, pool)
     if request.milli_gpu > largest:
         message = (
             f"{asked} is more than the largest notebook of {team.name} in pool {pool}, which is"

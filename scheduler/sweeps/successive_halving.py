@@ -3,8 +3,7 @@
 A trial that comes to a rung goes on at once where it is among the best part of those that have come
 there so far; else it pauses and gives its GPU up. Later ones can make it one of the best part: then it
 is woken, before anything new is begun. Here is all of it: when a trial has reached a rung, with which
-value, and who may pass. One in ``factor`` passes; its default is that of the request
-(:class:`gpucommons.scheduler.models.jobs.sweeps.EarlyStoppingRequest`).
+value, and who may pass. One in ``factor`` passes.
 """
 
 from __future__ import annotations

@@ -35,6 +35,10 @@ class Parameter:
         return all(values.get(name) in wanted for name, wanted in self.when.items())
 
 
+#: Where nothing else is said, one trial in so many goes on at a rung.
+FACTOR = 3
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Halving:
     """Asynchronous successive halving: at each rung the best part goes on, the others pause."""
@@ -44,7 +48,7 @@ class Halving:
     #: Where a trial is done: no rung lies there or behind.
     last_step: int
     #: One in so many goes on; and the next rung is so many times as far.
-    factor: int = 3
+    factor: int = FACTOR
 
     @property
     def rungs(self) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from gpucommons.labextension import mlflow_runs, submission
 from gpucommons.labextension.routes import advice, pipelines
 from gpucommons.scheduler import models
 from gpucommons.scheduler.models.jobs import profiles, schedules
+from gpucommons.scheduler.sweeps.sweep import FACTOR
 
 SOURCE = Path(__file__).parents[2] / "labextension" / "src" / "server"
 FIELD = re.compile(r"\s*(?P<name>\w+)(?P<optional>\??):\s*(?P<type>.*)", re.DOTALL)
@@ -213,3 +214,8 @@ def test_a_choice_has_the_same_words(name: str) -> None:
         said = set(re.findall(r"'([^']+)'", field.type)) if "{" not in field.type else set()
         known = _words(fields[one].annotation) if one in fields else set()
         assert not said or not known or said == known, one
+
+
+def test_the_form_shows_the_rungs_of_the_factor_that_the_server_takes() -> None:
+    source = (SOURCE.parent / "submission" / "sweep.ts").read_text()
+    assert re.findall(r"const FACTOR = (\d+);", source) == [str(FACTOR)]

@@ -21,7 +21,7 @@ _KNOWN_DEVICES = frozenset({1, 4, 5, *range(136, 144)})
 #: Descriptors that CRIU needs in each process while it wakes it.
 _SPARE_DESCRIPTORS = 128
 #: Left free on the disk of any saved tree: what writes there meanwhile needs some. Who keeps images in
-#: users' homes leaves more: `SPARE_DISK_BYTES` of the Lab extension's `saving_limits`.
+#: users' homes leaves more: `SPARE_DISK_BYTES` of the Lab extension's `keeping_limits`.
 _SPARE_DISK_BYTES = 64 << 20
 
 

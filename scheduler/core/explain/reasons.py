@@ -139,7 +139,7 @@ def for_notebook(cycle: CycleState, workload: Workload) -> Reason:
     pool, size = spec.pools[0], milli_gpu(must_have(spec))
     fixed = quota.quota_of(cycle.teams, spec.team, pool).fixed_milli_gpu
     left = max(0, fixed - cycle.use(spec.team, pool).fixed)
-    blocks = [b.milli_gpu for b in cycle.blocks if b.team == spec.team and b.pool == pool]
+    largest = quota.largest_block(cycle.blocks, spec.team, pool)
     smaller = smaller_notebook(cycle, workload)
     unblock = None if smaller is None else f"Would start now with {format_gpus(smaller)}."
     if fixed == 0:
@@ -147,9 +147,9 @@ def for_notebook(cycle: CycleState, workload: Workload) -> Reason:
         code, unblock = ReasonClass.LIMIT, "Ask an admin for fixed quota, or start without a GPU."
     elif size <= fixed and has_its_block_out(cycle, workload, pool):
         return waits_for_nodes(cycle, workload, pool)
-    elif size > max(blocks, default=0):
-        most = format_gpus(max(blocks, default=0))
-        code, text = ReasonClass.LIMIT, f"The largest notebook of {spec.team} has {most}."
+    elif size > largest:
+        code = ReasonClass.LIMIT
+        text = f"The largest notebook of {spec.team} has {format_gpus(largest)}."
     elif size > left:
         code = ReasonClass.LIMIT
         text = limits.beyond_what_is_free(spec.team, size, left=left, fixed=fixed)

@@ -70,6 +70,11 @@ def quota_of(teams: Mapping[TeamName, Team], team: TeamName, pool: PoolName) -> 
     return NO_QUOTA if found is None else found.quotas.get(pool, NO_QUOTA)
 
 
+def largest_block(blocks: Iterable[Block], team: TeamName, pool: PoolName) -> int:
+    """The team's largest fixed block in a pool: no notebook of it is larger."""
+    return max((b.milli_gpu for b in blocks if b.team == team and b.pool == pool), default=0)
+
+
 def count(
     uses: Uses,
     key: tuple[TeamName, PoolName],

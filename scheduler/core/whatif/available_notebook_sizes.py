@@ -144,8 +144,7 @@ def _found(cycle: CycleState, ask: Workload, size: int) -> _Found:
 
 def _never(cycle: CycleState, team: TeamName, pool: PoolName, size: int) -> _Found | None:
     """Why the team's blocks never hold a notebook of this size; None where one does."""
-    of_team = [b.milli_gpu for b in cycle.blocks if b.team == team and b.pool == pool]
-    largest = max(of_team, default=0)
+    largest = quota.largest_block(cycle.blocks, team, pool)
     if largest == 0:
         return _Found(
             availability=Availability.NEVER,

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Ta
 
 from gpucommons.scheduler.models.fields import Model, Name, View
 from gpucommons.scheduler.models.jobs.jobs import JobRequest
+from gpucommons.scheduler.sweeps.sweep import FACTOR
 
 #: As a script calls an option: ``lr``, ``batch-size``.
 ParameterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
@@ -143,7 +144,7 @@ class EarlyStoppingRequest(Model):
     #: Where a trial is done.
     last_step: int = Field(strict=True, ge=2, le=10**9)
     #: One in so many goes on, and the next rung is so many times as far.
-    factor: int = Field(default=3, strict=True, ge=2, le=16)
+    factor: int = Field(default=FACTOR, strict=True, ge=2, le=16)
 
     @model_validator(mode="after")
     def _in_order(self) -> EarlyStoppingRequest:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.labextension.hibernation.kept import (
+from gpucommons.labextension.hibernation.kept_kernels_file import (
     FILE,
     KeptKernel,
     read_kept,

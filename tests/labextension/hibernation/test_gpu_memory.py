@@ -14,7 +14,7 @@ from kernel_server import KernelServer, Start, criu_of_tests, until
 
 from gpucommons.gpu.shim.building import CannotBuildShim
 from gpucommons.labextension.hibernation.keeper import Keeper
-from gpucommons.labextension.hibernation.saving_limits import Limits
+from gpucommons.labextension.hibernation.keeping_limits import Limits
 from gpucommons.labextension.hibernation.waking import watch
 from tests.gpu.fake_cuda import parking_card
 from tests.labextension.hibernation.conftest import end_servers

@@ -15,7 +15,7 @@ from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.tree import HibernatableTree
 from gpucommons.labextension.hibernation import saving, waking
 from gpucommons.labextension.hibernation.keeper import Keeper
-from gpucommons.labextension.hibernation.saving_limits import Limits
+from gpucommons.labextension.hibernation.keeping_limits import Limits
 from tests.labextension.hibernation.server_state import record_of
 
 

@@ -17,7 +17,7 @@ from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.hibernation import hibernation, other_servers, saving
 from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.hibernation.keeper import Keeper
-from gpucommons.labextension.hibernation.saving_limits import DAY_MS, Limits
+from gpucommons.labextension.hibernation.keeping_limits import DAY_MS, Limits
 from tests.labextension.hibernation.server_state import record_of
 
 

@@ -16,9 +16,9 @@ from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused, Saved
 from gpucommons.labextension.extension import saving_seconds
 from gpucommons.labextension.hibernation import saving
 from gpucommons.labextension.hibernation.keeper import Keeper
+from gpucommons.labextension.hibernation.keeping_limits import Limits
 from gpucommons.labextension.hibernation.records import BufferedMessage, Record
 from gpucommons.labextension.hibernation.saving import SAVE_S
-from gpucommons.labextension.hibernation.saving_limits import Limits
 from gpucommons.labextension.server_context import ServerContext
 from tests.labextension.hibernation.server_state import record_of
 

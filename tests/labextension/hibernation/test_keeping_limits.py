@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpucommons.labextension.hibernation.saving_limits import (
+from gpucommons.labextension.hibernation.keeping_limits import (
     DAY_MS,
     SPARE_DISK_BYTES,
     Candidate,
