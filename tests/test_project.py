@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import importlib
 import importlib.metadata
@@ -32,6 +33,19 @@ LONGEST, LONGEST_TEST = 400, 550
 TABLES = {"scheduler/models/__init__.pyi", "tests/samples/route_rules.py"}
 #: Modules in a folder, as many as are taken in at a glance; what every folder may have not counted.
 MOST_MODULES, OF_EVERY_FOLDER = 14, {"__init__.py", "__main__.py", "conftest.py"}
+#: Lines of a function without its docstring; of these few each is one literal or one straight story,
+#: which parts would only hide: a model with all its fields, or a small process from its start to its wake.
+LONGEST_FUNCTION = 40
+STRAIGHT = {
+    "gpu/hibernation/self_test.py:_try",
+    "scheduler/executors/kubernetes/objects/observed_objects.py:read_pod",
+    "scheduler/intake/jobs.py:_spec",
+    "scheduler/service/schedules/schedules.py:put_schedule",
+    "scheduler/service/views/jobs.py:job_view",
+    "scheduler/service/views/jobs.py:request_of",
+    "scheduler/service/views/leases.py:lease_view",
+    "scheduler/service/views/sweeps.py:sweep_view",
+}
 #: Addresses of package registries, and folders that only one machine has.
 TRACES = re.compile(
     r"registry\.npmjs|pypi\.org|pythonhosted|(?<![\w./{}-])/(work|root|Users)/|/\.pyenv/"
@@ -71,6 +85,30 @@ def test_no_file_is_too_long_to_be_read_at_once() -> None:
             if lines > limit and relative(path) not in TABLES:
                 long[relative(path)] = lines
     assert long == {}
+
+
+def test_no_function_is_too_long_to_be_told_in_a_sentence() -> None:
+    long = {
+        f"{relative(path)}:{function.name}"
+        for path in tracked()
+        if path.suffix == ".py" and not relative(path).startswith("tests/")
+        for function in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        and _lines_without_docstring(function) > LONGEST_FUNCTION
+    }
+    assert long == STRAIGHT
+
+
+def _lines_without_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    first = function.body[0]
+    told = ast.get_docstring(function, clean=False) is not None
+    docstring = _lines(first) if told else 0
+    return _lines(function) - docstring
+
+
+def _lines(node: ast.stmt) -> int:
+    assert node.end_lineno is not None
+    return node.end_lineno - node.lineno + 1
 
 
 def test_no_folder_holds_too_many_modules() -> None:

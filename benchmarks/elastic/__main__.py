@@ -48,14 +48,17 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def _elastic(setting: Setting, every: int | None) -> set[int]:
+    """Numbers of the jobs whose size may change."""
+    if every is None:
+        return set()
+    several = (number for number, job in enumerate(setting.jobs) if job.gpus > 1)
+    return {number for number in several if number % every == 0}
+
+
 def _figures(setting: Setting, every: int | None) -> dict[str, Any]:
-    static = play(setting, policy_of("static-fifo", setting))
-    in_quota = [one.in_quota for one in static]
-    elastic = {
-        number
-        for number, job in enumerate(setting.jobs)
-        if every is not None and job.gpus > 1 and number % every == 0
-    }
+    in_quota = [one.in_quota for one in play(setting, policy_of("static-fifo", setting))]
+    elastic = _elastic(setting, every)
     record = _played(setting, elastic)
     stories = list(record.stories.values())
     if any(one.ended_ms is None or one.started_ms is None for one in stories):

@@ -41,7 +41,7 @@ def _scripts(folder: Path | None, only: Sequence[str]) -> list[catalogue.Script]
         if script not in there:
             text = f"skipped: {script.name} ({script.origin}) is not in --scripts FOLDER"
             sys.stderr.write(text + "\n")
-    chosen = [*catalogue.ours(), *there]
+    chosen = [*catalogue.SHORT, *there]
     return [script for script in chosen if not only or script.name in only]
 
 

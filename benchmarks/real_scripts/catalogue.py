@@ -47,163 +47,120 @@ def _ours(name: str, file: str, step: str, **more: object) -> Script:
     return Script(name=name, step=step, **{**fields, **more})  # type: ignore[arg-type] # as above
 
 
-def ours() -> tuple[Script, ...]:
-    """Short scripts that use each framework as its documentation shows."""
-    ddp = r"Epoch (\d+) \| Batchsize"
-    return (
-        _ours("slurm-style", "slurm_style.py", r"^step (\d+)", saves_every=1, makes="model.json"),
-        _ours(
-            "slurm-job",
-            "slurm_job.sh",
-            r"^step (\d+)",
-            command=("bash", "slurm_job.sh"),
-            saves_every=1,
-            makes="model.txt",
-        ),
-        _ours(
-            "lightning",
-            "lightning_autoencoder.py",
-            r"^Epoch (\d+): train_loss",
-            saves_every=1,
-            stopped_after=6,
-            makes="model.ckpt",
-        ),
-        _ours(
-            "ddp",
-            "ddp_snapshot.py",
-            ddp,
-            workers=2,
-            launcher="torchrun",
-            saves_every=1,
-            makes="snapshot.pt",
-        ),
-        _ours(
-            "torchrun",
-            "ddp_snapshot.py",
-            ddp,
-            command=("torchrun", "--standalone", "--nproc-per-node", "2", "ddp_snapshot.py"),
-            saves_every=1,
-            makes="snapshot.pt",
-        ),
-        _ours(
-            "transformers",
-            "transformers_trainer.py",
-            r"'epoch': '?([\d.]+)",
-            saves_every=4,  # lines: one for five steps, a save each twenty
-            stopped_after=2,
-            makes="model/config.json",
-        ),
-        _ours("nanogpt", "nanogpt_style.py", r"^iter (\d+):", makes="model.pt"),
-        _ours(
-            "mnist",
-            "mnist_style.py",
-            r"Train Epoch: (\d+) \[0/",
-            stopped_after=3,
-            makes="mnist_cnn.pt",
-        ),
-        _ours(
-            "data-loader",
-            "data_loader.py",
-            r"^step (\d+):",
-            final=r"^final (\S+)",
-            makes="model.pt",
-        ),
-        _ours(
-            "keras",
-            "keras_fit.py",
-            r"^Epoch (\d+)/",
-            saves_every=1,
-            stopped_after=8,
-            makes="model.keras",
-        ),
-        _ours("jax", "jax_loop.py", r"done step (\d+)", saves_every=10, makes="model.npz"),
-        _ours(
-            "optuna", "optuna_study.py", r"Trial (\d+) finished", saves_every=1, makes="best.txt"
-        ),
-        _ours("xgboost", "xgboost_continuation.py", r"^rounds done: (\d+)", makes="model.json"),
-        _ours(
-            "tensorboard", "tensorboard_writer.py", r"^done (\d+)", saves_every=1, makes="model.txt"
-        ),
-        _ours(
-            "notebook",
-            "parameters.ipynb",
-            r"step (\d+):",
-            options=("-p", "rate", "0.9", "-p", "steps", "60"),
-            makes="model.txt",
-        ),
-    )
+_DDP = r"Epoch (\d+) \| Batchsize"
+#: Short scripts that use each framework as its documentation shows.
+SHORT: tuple[Script, ...] = (
+    _ours("slurm-style", "slurm_style.py", r"^step (\d+)", saves_every=1, makes="model.json"),
+    _ours(
+        "slurm-job",
+        "slurm_job.sh",
+        r"^step (\d+)",
+        command=("bash", "slurm_job.sh"),
+        saves_every=1,
+        makes="model.txt",
+    ),
+    _ours(
+        "lightning",
+        "lightning_autoencoder.py",
+        r"^Epoch (\d+): train_loss",
+        saves_every=1,
+        stopped_after=6,
+        makes="model.ckpt",
+    ),
+    _ours(
+        "ddp",
+        "ddp_snapshot.py",
+        _DDP,
+        workers=2,
+        launcher="torchrun",
+        saves_every=1,
+        makes="snapshot.pt",
+    ),
+    _ours(
+        "torchrun",
+        "ddp_snapshot.py",
+        _DDP,
+        command=("torchrun", "--standalone", "--nproc-per-node", "2", "ddp_snapshot.py"),
+        saves_every=1,
+        makes="snapshot.pt",
+    ),
+    _ours(
+        "transformers",
+        "transformers_trainer.py",
+        r"'epoch': '?([\d.]+)",
+        saves_every=4,  # lines: one for five steps, a save each twenty
+        stopped_after=2,
+        makes="model/config.json",
+    ),
+    _ours("nanogpt", "nanogpt_style.py", r"^iter (\d+):", makes="model.pt"),
+    _ours(
+        "mnist",
+        "mnist_style.py",
+        r"Train Epoch: (\d+) \[0/",
+        stopped_after=3,
+        makes="mnist_cnn.pt",
+    ),
+    _ours(
+        "data-loader",
+        "data_loader.py",
+        r"^step (\d+):",
+        final=r"^final (\S+)",
+        makes="model.pt",
+    ),
+    _ours(
+        "keras",
+        "keras_fit.py",
+        r"^Epoch (\d+)/",
+        saves_every=1,
+        stopped_after=8,
+        makes="model.keras",
+    ),
+    _ours("jax", "jax_loop.py", r"done step (\d+)", saves_every=10, makes="model.npz"),
+    _ours("optuna", "optuna_study.py", r"Trial (\d+) finished", saves_every=1, makes="best.txt"),
+    _ours("xgboost", "xgboost_continuation.py", r"^rounds done: (\d+)", makes="model.json"),
+    _ours("tensorboard", "tensorboard_writer.py", r"^done (\d+)", saves_every=1, makes="model.txt"),
+    _ours(
+        "notebook",
+        "parameters.ipynb",
+        r"step (\d+):",
+        options=("-p", "rate", "0.9", "-p", "steps", "60"),
+        makes="model.txt",
+    ),
+)
 
-
-def by_launcher() -> tuple[Script, ...]:
-    """The example of each launcher: two workers, and no launcher named."""
-    fields: dict[str, object] = {
-        "folder": EXAMPLES,
-        "workers": 2,
-        "step": r"^step (\d+):",
-        "final": r"^final (\S+)",
-        "saves_every": 1,
+#: The example of each launcher: who starts it, its files, and what it leaves.
+_EXAMPLES = {
+    "accelerate": ("accelerate", ("accelerate_processes.py",), "accelerate_weights.npy"),
+    "deepspeed": ("deepspeed", ("deepspeed_processes.py",), "deepspeed_weights.npy"),
+    "tensorflow": ("tensorflow", ("tensorflow_workers.py",), "model/weights.npy"),
+    "jax-processes": ("jax", ("jax_processes.py",), "jax_weights.npy"),
+    "tensorflow-servers": (
+        "tensorflow",
+        ("tensorflow_servers.py", "tensorflow_servers.yaml"),
+        "servers_weights.npy",
+    ),
+    "mpi-ranks": ("mpi", ("mpi_ranks.py",), "mpi_weights.npy"),
+    "ray-tasks": ("ray", ("ray_tasks.py",), "ray_weights.npy"),
+    "spark-rows": ("spark", ("spark_rows.py",), "spark_weights.npy"),
+}
+#: Two workers each, and no launcher named.
+BY_LAUNCHER = tuple(
+    Script(
+        name=name,
+        folder=EXAMPLES,
+        files=files,
+        job_file=next((one for one in files if one.endswith(".yaml")), ""),
+        workers=2,
+        launcher=launcher,
+        step=r"^step (\d+):",
+        final=r"^final (\S+)",
+        saves_every=1,
         # Early: a machine with other work may need seconds to see it.
-        "stopped_after": 3,
-    }
-    return (
-        Script(
-            name="accelerate",
-            launcher="accelerate",
-            files=("accelerate_processes.py",),
-            makes="accelerate_weights.npy",
-            **fields,  # type: ignore[arg-type] # as above
-        ),
-        Script(
-            name="deepspeed",
-            launcher="deepspeed",
-            files=("deepspeed_processes.py",),
-            makes="deepspeed_weights.npy",
-            **fields,  # type: ignore[arg-type] # as above
-        ),
-        Script(
-            name="tensorflow",
-            launcher="tensorflow",
-            files=("tensorflow_workers.py",),
-            makes="model/weights.npy",
-            **fields,  # type: ignore[arg-type] # as above
-        ),
-        Script(
-            name="jax-processes",
-            launcher="jax",
-            files=("jax_processes.py",),
-            makes="jax_weights.npy",
-            **fields,  # type: ignore[arg-type] # as above
-        ),
-        Script(
-            name="tensorflow-servers",
-            launcher="tensorflow",
-            files=("tensorflow_servers.py", "tensorflow_servers.yaml"),
-            job_file="tensorflow_servers.yaml",
-            makes="servers_weights.npy",
-            **fields,  # type: ignore[arg-type] # as above
-        ),
-        Script(
-            name="mpi-ranks",
-            launcher="mpi",
-            files=("mpi_ranks.py",),
-            makes="mpi_weights.npy",
-            **fields,  # type: ignore[arg-type] # as above
-        ),
-        Script(
-            name="ray-tasks",
-            launcher="ray",
-            files=("ray_tasks.py",),
-            makes="ray_weights.npy",
-            **fields,  # type: ignore[arg-type] # as above
-        ),
-        Script(
-            name="spark-rows",
-            launcher="spark",
-            files=("spark_rows.py",),
-            makes="spark_weights.npy",
-            **fields,  # type: ignore[arg-type] # as above
-        ),
+        stopped_after=3,
+        makes=makes,
     )
+    for name, (launcher, files, makes) in _EXAMPLES.items()
+)
 
 
 def of_others(folder: Path) -> tuple[Script, ...]:

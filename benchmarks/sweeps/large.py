@@ -42,6 +42,7 @@ from gpucommons.scheduler.service.in_memory.activity import ActivityBoard
 from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.jobs import sweeps
 from gpucommons.scheduler.service.service import Service, ServiceSettings
+from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.opening import open_store
 
 GPUS, LAST_STEP = 8, 9
@@ -60,6 +61,21 @@ CONFIG: dict[str, Any] = {
 }
 
 
+def _node() -> Node:
+    kind, memory_mib = "A100-40", 40_960
+    devices = (
+        Device(device_id=DeviceId(f"g{number}"), index=number, kind=kind, memory_mib=memory_mib)
+        for number in range(GPUS)
+    )
+    return Node(
+        node_id=NodeId("n1"),
+        pool=PoolName("gpu"),
+        devices=tuple(devices),
+        cpu_milli=64_000,
+        memory_mib=1 << 19,
+    )
+
+
 @dataclass
 class World:
     """A scheduler without processes, and how far its trials are."""
@@ -70,22 +86,9 @@ class World:
 
     def __post_init__(self) -> None:
         """Make it."""
-        devices = tuple(
-            Device(
-                device_id=DeviceId(f"g{number}"), index=number, kind="A100-40", memory_mib=40_960
-            )
-            for number in range(GPUS)
-        )
-        node = Node(
-            node_id=NodeId("n1"),
-            pool=PoolName("gpu"),
-            devices=devices,
-            cpu_milli=64_000,
-            memory_mib=1 << 19,
-        )
         machine = FakeWorld(
             now=self.now,
-            nodes=(node,),
+            nodes=(_node(),),
             script_of=lambda _: Script(run_ms=(LAST_STEP + 1) * _STEP_MS),
         )
         executor, ids = FakeExecutor(machine), IdSource(self.now)
@@ -103,10 +106,18 @@ class World:
         )
         self.loop.open()
         self.loop.cycle()
+        self.service = self._service(store, ids)
+        settings.put_config(
+            self.service, self.who("root", "admin"), models.ConfigModel.model_validate(CONFIG)
+        )
+        self.loop.cycle()
+        self.sweeps = Sweeps(self.service, epoch=lambda: self.loop.epoch)
+
+    def _service(self, store: Store, ids: IdSource) -> Service:
         agent: Any = SimpleNamespace(usage=tuple, slices=tuple, memories=dict)
         directory: Any = SimpleNamespace(knows=lambda _: True, groups_of=lambda _: frozenset())
         logs: Any = SimpleNamespace()
-        self.service = Service(
+        return Service(
             store=store,
             loop=self.loop,
             logs=logs,
@@ -119,11 +130,6 @@ class World:
             settings=ServiceSettings(executors=("fake",)),
             files={},
         )
-        settings.put_config(
-            self.service, self.who("root", "admin"), models.ConfigModel.model_validate(CONFIG)
-        )
-        self.loop.cycle()
-        self.sweeps = Sweeps(self.service, epoch=lambda: self.loop.epoch)
 
     def now(self) -> Millis:
         """By its own clock."""

@@ -148,8 +148,7 @@ def _tour(
     return found | {"tour_s": round(time.monotonic() - began, 1)}
 
 
-def main() -> int:
-    """Parse the command line and play."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="also write the figures here")
     parser.add_argument("--kept", action="store_true", help="play rows D3–D10 alone")
@@ -175,7 +174,12 @@ def main() -> int:
         action="store_true",
         help="then D3–D10 as other accounts and where namespaces are forbidden",
     )
-    arguments = parser.parse_args()
+    return parser
+
+
+def main() -> int:
+    """Parse the command line and play."""
+    arguments = _parser().parse_args()
     if arguments.namespaces_by_root_alone:
         forbidding_users.forbid_to_users()
     if arguments.without_user_namespaces:

@@ -55,8 +55,7 @@ def _save(person: Person, name: str, source: str) -> None:
     )
 
 
-def submit_borrowing(line: Timeline, person: Person, panel: Panel) -> tuple[str, str, float]:
-    """B1–B5: prefilled form, quota line, submit, logs and curve."""
+def _save_scripts(person: Person) -> None:
     _save(person, "train_digits.py", SCRIPT.read_text())
     wrapper = (
         "import sys\n"
@@ -64,6 +63,11 @@ def submit_borrowing(line: Timeline, person: Person, panel: Panel) -> tuple[str,
         "import runpy\nrunpy.run_path('train_digits.py', run_name='__main__')\n"
     )
     _save(person, "train.py", wrapper)
+
+
+def submit_borrowing(line: Timeline, person: Person, panel: Panel) -> tuple[str, str, float]:
+    """B1–B5: prefilled form, quota line, submit, logs and curve."""
+    _save_scripts(person)
     files = person.lab("GET", "gpucommons/files", params={"path": "train.py"})
     names = [file["path"] for file in files["files"]]
     check({"train.py", "train_digits.py"} <= set(names), f"B1: the snapshot lists {names}")

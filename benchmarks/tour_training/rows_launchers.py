@@ -35,7 +35,7 @@ def frameworks(line: Timeline, over: Event) -> Frameworks:
     """E1, E2: on machines of their own, beside all the other rows; none begins once it is ``over``."""
     found, place = Frameworks(), environment.find()
     examples: dict[str, catalogue.Script] = {}
-    for script in (*catalogue.ours(), *catalogue.by_launcher()):
+    for script in (*catalogue.SHORT, *catalogue.BY_LAUNCHER):
         examples.setdefault(script.launcher, script)
     wanted = [name for name in LAUNCHERS if name not in (AUTO, PLAIN)]
     if place is None:

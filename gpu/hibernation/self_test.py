@@ -156,15 +156,18 @@ def _try(
     memory, _, namespace = told.rpartition(" ")
     if memory != f"{_BALLAST_MIB} {uid}":
         return _cannot("The small process woke with another memory.")
-    mib = saved.image_bytes / _MIB
     return Ability(
         can_hibernate=True,
-        save_mib_per_s=max(1, int(mib / max(saved.seconds, 0.001))),
-        wake_mib_per_s=max(1, int(mib / max(seconds, 0.001))),
+        save_mib_per_s=_mib_per_s(saved.image_bytes, saved.seconds),
+        wake_mib_per_s=_mib_per_s(saved.image_bytes, seconds),
         disk_mib_per_s=_disk(place),
         by_root=account is not None or starter is not None,
         machine_wide=namespace == str(_USER_NAMESPACE.readlink()),
     )
+
+
+def _mib_per_s(count: int, seconds: float) -> int:
+    return max(1, int(count / _MIB / max(seconds, 0.001)))
 
 
 def _cannot(because: str) -> Ability:

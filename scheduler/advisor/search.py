@@ -7,6 +7,7 @@ time. Everything is counted: how many were looked at, and why others were not.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -137,26 +138,22 @@ def _degrees(
     ]
 
 
-def _varied(
-    base: dict[str, NDArray[np.int64]], network: Transformer | Traced, ways: Ways
-) -> Layouts:
-    """Each layout with every way of sharing states, recomputing and interleaving."""
+def _variants(network: Transformer | Traced, ways: Ways) -> NDArray[np.int64]:
+    """Each way of sharing states, recomputing, interleaving and keeping states on the host."""
     shares = [SHARE_NOTHING, SHARE_MOMENTS, SHARE_WEIGHTS] if ways.sharded else [SHARE_NOTHING]
     again = [NO_RECOMPUTE]
     if ways.recompute and isinstance(network, Transformer):
         again = [NO_RECOMPUTE, OPERATORS, FULL]
     parts = _VIRTUAL if ways.pipeline else (1,)
     away = (0, 1) if ways.offload else (0,)
-    count = len(base["data"])
-    variants = np.array(
-        [
-            (zero, recompute, virtual, offload)
-            for zero in shares
-            for recompute in again
-            for virtual in parts
-            for offload in away
-        ]
-    )
+    return np.array(list(product(shares, again, parts, away)))
+
+
+def _varied(
+    base: dict[str, NDArray[np.int64]], network: Transformer | Traced, ways: Ways
+) -> Layouts:
+    """Each layout with every way of sharing states, recomputing and interleaving."""
+    count, variants = len(base["data"]), _variants(network, ways)
     every = {name: np.repeat(values, len(variants)) for name, values in base.items()}
     zero, recompute, virtual, offload = np.tile(variants, (count, 1)).T
     layers = network.layers if isinstance(network, Transformer) else 1

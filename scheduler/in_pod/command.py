@@ -251,15 +251,10 @@ def main() -> int:
     socket.setdefaulttimeout(ANSWER_S)
     environ = os.environ
     api = Api(environ["GPUCOMMONS_URL"], environ["GPUCOMMONS_TOKEN"])
-    over = threading.Event()
+    over, announced = threading.Event(), Announced()
     notice = Path(environ["GPUCOMMONS_NOTICE_FILE"])
-    announced = Announced()
-    watching = threading.Thread(
-        target=watch_orders, args=(api, notice, over, announced.hear), daemon=True
-    )
-    watching.start()
-    reading = threading.Thread(target=_read_events, args=(environ, over), daemon=True)
-    reading.start()
+    _beside(watch_orders, api, notice, over, announced.hear)
+    reading = _beside(_read_events, environ, over)
     root = Path(environ["GPUCOMMONS_ATTEMPT_DIR"])
     folder = Path(environ["GPUCOMMONS_WORK_DIR"], arguments.working_dir)
     command = starting.read(environ, arguments.command)
@@ -288,6 +283,13 @@ def main() -> int:
     over.set()
     reading.join(_LAST_LOOK_S)
     return code
+
+
+def _beside(target: Callable[..., None], *given: object) -> threading.Thread:
+    """Runs until the pod ends, whatever the command does."""
+    thread = threading.Thread(target=target, args=given, daemon=True)
+    thread.start()
+    return thread
 
 
 def _never_ran(error: OSError, command: str) -> int:

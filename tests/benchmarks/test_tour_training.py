@@ -141,7 +141,7 @@ def test_the_gain_is_that_of_the_longest_attempts_by_their_own_progress() -> Non
 
 
 def test_examples_are_of_launchers_that_there_are() -> None:
-    named = {script.launcher for script in (*catalogue.ours(), *catalogue.by_launcher())}
+    named = {script.launcher for script in (*catalogue.SHORT, *catalogue.BY_LAUNCHER)}
 
     assert named - {""} <= set(LAUNCHERS)
     assert {"torchrun", "tensorflow", "jax", "mpi", "ray", "spark"} <= named

@@ -58,21 +58,12 @@ class RayCluster:
     ) -> None:
         refuse_open()
         import ray  # noqa: PLC0415 - it takes seconds, for which head and workers need not wait
-        from ray._raylet import AuthenticationTokenLoader, Config  # noqa: PLC0415 - see above
 
         if ray.is_initialized():
             message = "Ray runs in this kernel already: close its cluster, or ray.shutdown()"
             raise NotJoined(message)
         self._workers = WorkersJob()
-        # Each cluster has one of its own: who took the port of a head that has gone was told the last by
-        # its workers.
-        token = secrets.token_hex(32)
-        os.environ.update(variables(token))
-        for name, value in _UNLESS_SET.items():
-            os.environ.setdefault(name, value)
-        # Ray read how it proves itself when it was imported; it does this for clusters of its own, too.
-        Config.initialize("")
-        AuthenticationTokenLoader.instance().reset_cache()
+        token = _own_token()
         self.address = f"{ray.util.get_node_ip_address()}:{free_port()}"
         size = Size(minimum=minimum, maximum=maximum, gpus=gpus, memory_gib=memory_gib)
         asked = Asked(
@@ -141,3 +132,20 @@ def _started(address: str) -> subprocess.Popen[str]:
         log.seek(0)
         message = f"Ray's head does not start: {log.read()[-2000:].strip()}"
         raise NotJoined(message)
+
+
+def _own_token() -> str:
+    """By which a cluster and its driver know each other.
+
+    Each has one of its own: who took the port of a head that has gone was told the last by its workers.
+    """
+    from ray._raylet import AuthenticationTokenLoader, Config  # noqa: PLC0415 - it takes seconds
+
+    token = secrets.token_hex(32)
+    os.environ.update(variables(token))
+    for name, value in _UNLESS_SET.items():
+        os.environ.setdefault(name, value)
+    # Ray read how it proves itself when it was imported; it does this for clusters of its own, too.
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()
+    return token

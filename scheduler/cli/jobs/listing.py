@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler import models
@@ -112,13 +113,7 @@ def describe(job: models.JobView) -> str:
         f"  team {job.team} · {size(job)}"
         f" · submitted {clock(job.submitted_ms)} by {job.owner or 'somebody'}{_origin(job)}"
     )
-    if job.reason is not None:
-        place = f"position {job.position}: " if job.position else ""
-        lines.append(f"  {place}{job.reason.text}")
-        if job.forecast is not None:
-            lines.append(f"  {job.forecast.text}")
-        if job.reason.unblock:
-            lines.append(f"  {job.reason.unblock}")
+    lines += _why_it_waits(job)
     saved_as = word = (job.checkpoint.unit if job.checkpoint else "") or "step"
     if job.progress is not None:
         of = f" of {job.progress.total_steps}" if job.progress.total_steps else ""
@@ -158,6 +153,17 @@ def size(job: models.JobView) -> str:
     if asked is None or asked.min_workers is None or asked.min_workers == asked.max_workers:
         return size
     return f"{size}, {asked.min_workers} to {asked.max_workers} workers"
+
+
+def _why_it_waits(job: models.JobView) -> Iterator[str]:
+    if job.reason is None:
+        return
+    place = f"position {job.position}: " if job.position else ""
+    yield f"  {place}{job.reason.text}"
+    if job.forecast is not None:
+        yield f"  {job.forecast.text}"
+    if job.reason.unblock:
+        yield f"  {job.reason.unblock}"
 
 
 def _tightness(attempt: models.AttemptView) -> str:

@@ -48,12 +48,23 @@ def add_commands(
     again.add_argument("--name", help="of the schedule (default: the job's without its number)")
     add_when(again)
     again.set_defaults(run=repeat)
+    _add_models(own, shared)
+    for name, (_, text) in _STEERING.items():
+        command = own.add_parser(name, parents=[shared], help=text)
+        command.add_argument("schedule", metavar="NAME", help="NAME, or OWNER/NAME")
+        command.set_defaults(run=steer, steering=name)
     file = own.add_parser(
         "apply", parents=[shared], help="make one as a YAML file says, or write it anew"
     )
     file.add_argument("file", type=Path, metavar="FILE")
     add_max_mib(file)
     file.set_defaults(run=apply)
+
+
+def _add_models(
+    own: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    """What is told of its models."""
     told = own.add_parser(
         "metric",
         parents=[shared],
@@ -69,10 +80,6 @@ def add_commands(
     chosen.add_argument("schedule", metavar="NAME", help="NAME, or OWNER/NAME")
     chosen.add_argument("job", metavar="RUN", help="a run of it, such as nightly-7")
     chosen.set_defaults(run=promote)
-    for name, (_, text) in _STEERING.items():
-        command = own.add_parser(name, parents=[shared], help=text)
-        command.add_argument("schedule", metavar="NAME", help="NAME, or OWNER/NAME")
-        command.set_defaults(run=steer, steering=name)
 
 
 def add_when(command: argparse.ArgumentParser) -> None:

@@ -171,11 +171,16 @@ def _end_lease(cycle: CycleState, workload: Workload, attempt: Attempt, text: st
     stop = attempt.stop
     if stop is not None and stop.text:
         text = stop.text
-    to = end_of_lease(workload)
-    workload = cycle.put(move(workload, to, cycle.now_ms, ended_text=text, redeem_by_ms=None))
+    workload = ended_lease(cycle, workload, text)
     why = "stopped" if stop is None else stop.why
     cycle.tell("lease-ended", text, workload, data={"why": why}, attempt_id=attempt.attempt_id)
     return workload
+
+
+def ended_lease(cycle: CycleState, workload: Workload, text: str) -> Workload:
+    """The same lease, over."""
+    to = end_of_lease(workload)
+    return cycle.put(move(workload, to, cycle.now_ms, ended_text=text, redeem_by_ms=None))
 
 
 def end_of_lease(workload: Workload) -> State:

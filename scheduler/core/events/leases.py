@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import parking
-from gpucommons.scheduler.core.events.endings import end_of_lease, end_unseen
+from gpucommons.scheduler.core.events.endings import end_unseen, ended_lease
 from gpucommons.scheduler.core.model.intents import (
     Cancel,
     ChooseOnIdle,
@@ -186,9 +186,7 @@ def finish(cycle: CycleState, workload: Workload, text: str, *, by: str = "sched
     if workload.current is not None:
         end_unseen(cycle, workload, text)
         return
-    to = end_of_lease(workload)
-    workload = cycle.put(move(workload, to, cycle.now_ms, ended_text=text, redeem_by_ms=None))
-    cycle.tell("lease-ended", text, workload, by=by)
+    cycle.tell("lease-ended", text, ended_lease(cycle, workload, text), by=by)
 
 
 def end(cycle: CycleState, workload: Workload, action: Cancel, by: str) -> None:

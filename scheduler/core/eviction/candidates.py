@@ -8,6 +8,7 @@ anew (a node's holds when the node was touched, a workload's candidates when it 
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from gpucommons.scheduler.core.capacity.capacity_arrays import free_per_node
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
@@ -60,6 +61,15 @@ def work_lost_in(cycle: CycleState, workload: Workload, attempt: Attempt) -> int
     return work_lost(workload, attempt, cycle.now_ms, saving_ms)
 
 
+class _Known(NamedTuple):
+    """What was found of a workload as it is, and as somebody waits for its end or not."""
+
+    workload: Workload
+    pending: bool
+    candidates: tuple[EvictionCandidate, ...]
+    by_hold: dict[HoldKey, EvictionCandidate]
+
+
 class EvictionCandidates:
     """Everything in a pool that may be taken under one policy."""
 
@@ -89,15 +99,12 @@ class EvictionCandidates:
         self._seen: dict[
             NodeId, tuple[NodeCapacity, int, list[tuple[HoldKey | None, EvictionCandidate]]]
         ] = {}
-        self._known: dict[
-            WorkloadId,
-            tuple[Workload, bool, tuple[EvictionCandidate, ...], dict[HoldKey, EvictionCandidate]],
-        ] = {}
+        self._known: dict[WorkloadId, _Known] = {}
         self._all: tuple[tuple[int, int], list[EvictionCandidate]] | None = None
 
     def of(self, workload_id: WorkloadId) -> tuple[EvictionCandidate, ...]:
         """Candidates of one workload."""
-        return self._look_up(workload_id, self.cycle.index.pending_victims)[2]
+        return self._look_up(workload_id, self.cycle.index.pending_victims).candidates
 
     def on(self, node: NodeCapacity) -> list[tuple[HoldKey | None, EvictionCandidate]]:
         """Candidates that hold something of a node, hold by hold; promises come without a hold."""
@@ -110,7 +117,7 @@ class EvictionCandidates:
         found: list[tuple[HoldKey | None, EvictionCandidate]] = []
         pending = self.cycle.index.pending_victims
         for key, hold in self._in_question(node):
-            candidate = self._look_up(hold.workload_id, pending)[3].get(key)
+            candidate = self._look_up(hold.workload_id, pending).by_hold.get(key)
             if candidate is not None:
                 found.append((key, candidate))
         for workload_id in sorted(node.promised_by):
@@ -157,23 +164,16 @@ class EvictionCandidates:
         whole = [candidate for candidate in self.of(workload_id) if candidate.whole]
         return [candidate for candidate in whole if not candidate.keys] or whole
 
-    def _look_up(
-        self, workload_id: WorkloadId, awaited: Container[AttemptId]
-    ) -> tuple[Workload, bool, tuple[EvictionCandidate, ...], dict[HoldKey, EvictionCandidate]]:
+    def _look_up(self, workload_id: WorkloadId, awaited: Container[AttemptId]) -> _Known:
         workload = self.cycle.workloads[workload_id]
         known = self._known.get(workload_id)
         attempt = workload.current
         # Somebody waits for its end.
         pending = attempt is not None and attempt.attempt_id in awaited
-        if known is None or known[0] is not workload or known[1] is not pending:
+        if known is None or known.workload is not workload or known.pending is not pending:
             found = tuple(self._split(workload, pending=pending))
-            known = (
-                workload,
-                pending,
-                found,
-                {key: candidate for candidate in found for key in candidate.keys},
-            )
-            self._known[workload_id] = known
+            by_hold = {key: candidate for candidate in found for key in candidate.keys}
+            known = self._known[workload_id] = _Known(workload, pending, found, by_hold)
         return known
 
     def _split(self, workload: Workload, *, pending: bool) -> Iterator[EvictionCandidate]:

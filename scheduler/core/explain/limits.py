@@ -57,7 +57,7 @@ def limited(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) ->
 def _until_there_is_budget(
     cycle: CycleState, workload: Workload, pools: Sequence[PoolName]
 ) -> Reason | None:
-    """It asks for more than the whole guarantee, and a used-up budget alone keeps it from borrowing."""
+    """See :func:`.can_start.waits_for_budget`."""
     if not can_start.waits_for_budget(cycle, workload, pools):
         return None
     team = workload.spec.team
@@ -98,9 +98,7 @@ def allowed(cycle: CycleState, workload: Workload, pool: PoolName) -> int:
     """How many milli-GPU quota would let it have in a pool now, borrowed or not."""
     spec = workload.spec
     inside = 0
-    if unused_quota.entitled(cycle, workload) and guaranteed_host_resources.may_be_kept(
-        cycle, spec, pool
-    ):
+    if guaranteed_host_resources.may_be_inside(cycle, workload, pool):
         inside = unused_quota.of_guarantee(cycle, spec.team, pool)
     outside = unused_quota.may_borrow(cycle, spec.team, pool) if spec.over_quota else 0
     return max(inside, outside)
@@ -114,7 +112,7 @@ def _why_it_may_not_borrow(workload: Workload) -> str:
 
 
 def _at_no_time(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> Reason | None:
-    """It may not borrow and asks for more than the whole guarantee: nothing that ends helps it."""
+    """See :func:`.can_start.is_beyond_quota`."""
     if not can_start.is_beyond_quota(cycle, workload, pools):
         return None
     spec, workers = workload.spec, must_have(workload.spec)

@@ -8,7 +8,7 @@ while.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gpucommons.scheduler.core.capacity.affinity import affinity_of
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
@@ -52,13 +52,10 @@ from gpucommons.scheduler.core.queue import reclaim_cooldown, unused_quota
 from gpucommons.scheduler.core.quota import quota
 
 #: Who could win nothing back; borrowers that begin now lie where something was free.
-_NOTHING_TO_WIN_BACK: Entry[tuple[Shape, PoolName, TeamName], bool] = Entry(
-    "nothing to win back", Fact.REFRESHED, Fact.FREED
-)
+_Asked = tuple[Shape, PoolName, TeamName]
+_NOTHING_TO_WIN_BACK: Entry[_Asked, bool] = Entry("nothing to win back", Fact.REFRESHED, Fact.FREED)
 #: For what no place could be made by all jobs together.
-_NOTHING_TO_RESERVE: Entry[tuple[Shape, PoolName, TeamName], bool] = Entry(
-    "nothing to reserve", Fact.REFRESHED, Fact.FREED
-)
+_NOTHING_TO_RESERVE: Entry[_Asked, bool] = Entry("nothing to reserve", Fact.REFRESHED, Fact.FREED)
 
 
 def consider(cycle: CycleState, workload: Workload) -> None:
@@ -117,14 +114,7 @@ def _place_free(
 
 def _reclaim(cycle: CycleState, workload: Workload) -> bool:
     spec = workload.spec
-    for pool in spec.pools:
-        asked = (shape(spec), pool, spec.team)
-        if cycle.memo.get(_NOTHING_TO_WIN_BACK, asked):
-            continue
-        if not guaranteed_host_resources.guarantee_covers(cycle, workload, pool):
-            continue
-        if not reclaim_cooldown.may_win_back(cycle, workload, pool):
-            continue
+    for pool in _pools_to_win_back_in(cycle, workload, _NOTHING_TO_WIN_BACK):
         policy = policies.for_guarantee(spec.team, QuotaShortfall.of(cycle, spec, pool))
         plan = solver.solve(cycle, spec, pool, policy)
         if plan is not None:
@@ -133,24 +123,33 @@ def _reclaim(cycle: CycleState, workload: Workload) -> bool:
             if not over_quota.borrow_what_is_idle(cycle, workload):
                 nominate(cycle, workload, plan)
             return True
-        cycle.memo.keep(_NOTHING_TO_WIN_BACK, asked, value=True)
+        cycle.memo.keep(_NOTHING_TO_WIN_BACK, (shape(spec), pool, spec.team), value=True)
     return False
+
+
+def _pools_to_win_back_in(
+    cycle: CycleState, workload: Workload, in_vain: Entry[_Asked, bool]
+) -> Iterator[PoolName]:
+    """Where its guarantee covers it and others may be stopped for it, unless that is known to be ``in_vain``."""
+    spec = workload.spec
+    for pool in spec.pools:
+        if (
+            not cycle.memo.get(in_vain, (shape(spec), pool, spec.team))
+            and guaranteed_host_resources.guarantee_covers(cycle, workload, pool)
+            and reclaim_cooldown.may_win_back(cycle, workload, pool)
+        ):
+            yield pool
 
 
 def _reserve(cycle: CycleState, workload: Workload) -> None:
     """Keep the place with the least in-guarantee work in its way: one per team and pool."""
     spec = workload.spec
-    for pool in spec.pools:
-        asked = (shape(spec), pool, spec.team)
-        if cycle.memo.get(_NOTHING_TO_RESERVE, asked) or _has_reserved(cycle, spec.team, pool):
-            continue
-        if not guaranteed_host_resources.guarantee_covers(cycle, workload, pool):
-            continue
-        if not reclaim_cooldown.may_win_back(cycle, workload, pool):
+    for pool in _pools_to_win_back_in(cycle, workload, _NOTHING_TO_RESERVE):
+        if _has_reserved(cycle, spec.team, pool):
             continue
         plan = solver.solve(cycle, spec, pool, policies.for_reservation(spec.team))
         if plan is None:
-            cycle.memo.keep(_NOTHING_TO_RESERVE, asked, value=True)
+            cycle.memo.keep(_NOTHING_TO_RESERVE, (shape(spec), pool, spec.team), value=True)
             continue
         cycle.capacity.reserve(workload, plan.placements)
         return

@@ -78,9 +78,7 @@ def consider(cycle: CycleState, workload: Workload) -> None:
         return
     for pool in spec.pools:
         ways = []
-        if unused_quota.entitled(cycle, workload) and guaranteed_host_resources.may_be_kept(
-            cycle, spec, pool
-        ):
+        if guaranteed_host_resources.may_be_inside(cycle, workload, pool):
             ways.append(HoldClass.GUARANTEED)
         if spec.over_quota and unused_quota.may_borrow(cycle, spec.team, pool):
             ways.append(HoldClass.OVER_QUOTA)

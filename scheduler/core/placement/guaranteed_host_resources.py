@@ -130,11 +130,13 @@ def nearest(there: Iterable[Load], asked: Load) -> Load | None:
 def guarantee_covers(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
     """What is left of its team's guarantee suffices, and it asks for no more than goes with it."""
     spec = workload.spec
-    return (
-        unused_quota.entitled(cycle, workload)
-        and unused_quota.of_guarantee(cycle, spec.team, pool) >= milli_gpu(must_have(spec))
-        and may_be_kept(cycle, spec, pool)
-    )
+    left = unused_quota.of_guarantee(cycle, spec.team, pool)
+    return left >= milli_gpu(must_have(spec)) and may_be_inside(cycle, workload, pool)
+
+
+def may_be_inside(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
+    """It may use its team's guarantee, however much is left, and asks for no more than goes with it."""
+    return unused_quota.entitled(cycle, workload) and may_be_kept(cycle, workload.spec, pool)
 
 
 def may_be_kept(cycle: CycleState, spec: Spec, pool: PoolName) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from gpucommons.scheduler.core.going_on.hibernating import is_kept
 from gpucommons.scheduler.core.model.eviction_cause import StopCause, stop_cause
 from gpucommons.scheduler.core.model.lifecycle import is_lease
-from gpucommons.scheduler.core.model.types import Attempt, Workload
+from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Workload
 
 #: So many grants of a ticket may lapse: with the rests between them, a hub that is away for some
 #: seven minutes costs nobody the place in line.
@@ -40,8 +40,7 @@ def in_vain(workload: Workload) -> int:
 
 def lost_in_a_row(workload: Workload) -> int:
     """How many attempts, up to now, ran, were lost, and left nothing that a next one goes on from."""
-    kept = [attempt.resumed_from for attempt in workload.attempts] + [workload.checkpoint]
-    saved = {one.attempt_id for one in kept if one is not None}
+    saved = _saved_something(workload)
     count = 0
     for attempt in reversed(workload.attempts):
         if not ran(attempt):
@@ -50,6 +49,12 @@ def lost_in_a_row(workload: Workload) -> int:
             break
         count += 1
     return count
+
+
+def _saved_something(workload: Workload) -> set[AttemptId]:
+    """Attempts that left a checkpoint, from which a later one went on or the next one will."""
+    kept = [attempt.resumed_from for attempt in workload.attempts] + [workload.checkpoint]
+    return {one.attempt_id for one in kept if one is not None}
 
 
 def always_lost(workload: Workload) -> bool:
@@ -63,8 +68,7 @@ def left_untold(workload: Workload) -> int:
     Their exits look like failures, and those are counted as restarts. Processes that were said to be
     saved count as well where the next attempt did not wake them.
     """
-    kept = [attempt.resumed_from for attempt in workload.attempts] + [workload.checkpoint]
-    saved = {one.attempt_id for one in kept if one is not None}
+    saved = _saved_something(workload)
     count = 0
     for attempt in reversed(workload.attempts):
         by_itself = attempt.stop is None and attempt.spared_ms is None

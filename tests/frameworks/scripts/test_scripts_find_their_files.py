@@ -12,7 +12,7 @@ from gpucommons.gpu.hibernation.criu import find_criu
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
 
-SCRIPTS = {script.name: script for script in catalogue.ours()}
+SCRIPTS = {script.name: script for script in catalogue.SHORT}
 #: The others of the catalogue are played by ``python -m benchmarks.real_scripts``.
 GO_ON = ("slurm-style", "ddp", "torchrun", "lightning", "transformers")
 

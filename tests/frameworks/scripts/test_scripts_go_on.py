@@ -18,7 +18,7 @@ from benchmarks.real_scripts.play import Stage
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
 
-BY_LAUNCHER = {script.name: script for script in catalogue.by_launcher()}
+BY_LAUNCHER = {script.name: script for script in catalogue.BY_LAUNCHER}
 #: Started by hand, each of its processes on its own: ports are added.
 BY_HAND = {
     "accelerate": [["sh", "accelerate_by_hand.sh", "{}"]],
