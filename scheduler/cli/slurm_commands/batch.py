@@ -83,19 +83,9 @@ def batch_job(
     """
     tasks = _tasks(options)
     texts = {name: str(value) for name, value in options.items()}
-    interpreter = shlex.split(script.text.splitlines()[0].removeprefix("#!"))
-    if not interpreter:
-        raise BadRequest("The first line of the script names no program behind #!.")
     gpus, kind = _gpus(texts, tasks)
     indices = quantities.indices(texts["array"]) if "array" in texts else ()
-    root = (folder / texts.get("chdir", ".")).resolve()
-    inside = script.path is not None and script.path.is_relative_to(root)
-    place = str(script.path.relative_to(root)) if script.path and inside else f"{FOLDER}/script"
-    job = FileJob(
-        root=root,
-        command=("sh", f"{FOLDER}/run", *interpreter, place, *arguments),
-        beside=_programs() if inside else {**_programs(), place: script.text.encode()},
-    )
+    job = _file_job(script, arguments, root=(folder / texts.get("chdir", ".")).resolve())
     name = default_name(_name(script, texts).replace(".", "-"))
     role = _role(texts, gpus, tasks)
     fields = _fields(texts, now_ms)
@@ -115,6 +105,20 @@ def batch_job(
         indices=indices,
         at_once=quantities.at_once(texts["array"]) if indices else None,
         waits=_waits(texts["dependency"]) if "dependency" in texts else {},
+    )
+
+
+def _file_job(script: Script, arguments: Iterable[str], *, root: Path) -> FileJob:
+    """The script in its folder; beside it where it lies elsewhere."""
+    interpreter = shlex.split(script.text.splitlines()[0].removeprefix("#!"))
+    if not interpreter:
+        raise BadRequest("The first line of the script names no program behind #!.")
+    inside = script.path is not None and script.path.is_relative_to(root)
+    place = str(script.path.relative_to(root)) if script.path and inside else f"{FOLDER}/script"
+    return FileJob(
+        root=root,
+        command=("sh", f"{FOLDER}/run", *interpreter, place, *arguments),
+        beside=_programs() if inside else {**_programs(), place: script.text.encode()},
     )
 
 
