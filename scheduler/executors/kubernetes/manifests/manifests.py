@@ -145,7 +145,7 @@ def _pod(launch: Launch, way: Way, role: Role, placement: WorkerPlacement) -> Do
         *more.volume_mounts,
         *(sliced.volume_mounts if has_slice else ()),
     ]
-    restricted = restricted_pod(settings)
+    restricted = restricted_pod(user=settings.run_as_user, group=settings.run_as_group)
     restricted["securityContext"] |= {
         "fsGroup": settings.run_as_group,
         "fsGroupChangePolicy": "OnRootMismatch",

@@ -129,7 +129,7 @@ def holding_pod(  # noqa: PLR0913 - what such pods differ by
     priority_class: str | None,
 ) -> Document:
     """A pod that only takes room: some Python that sleeps, in a restricted namespace."""
-    pod: Document = restricted_pod(settings) | {
+    pod: Document = restricted_pod(user=settings.run_as_user, group=settings.run_as_group) | {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 1,
         "containers": [

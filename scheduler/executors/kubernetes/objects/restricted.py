@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 
-
-def restricted_pod(settings: KubernetesSettings) -> dict[str, Any]:
+def restricted_pod(*, user: int, group: int) -> dict[str, Any]:
     """Fields of a pod's spec; each call makes its own, which others may add to."""
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": settings.run_as_user,
-            "runAsGroup": settings.run_as_group,
+            "runAsUser": user,
+            "runAsGroup": group,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
     }
