@@ -138,14 +138,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
     where = execution_backend(settings, opened.kept, asked)
     around = _surroundings(opened, asked, where, servers)
     loop = Loop(around)
-    idle_after_ms = settings.idle_after_s * 1000
-    forecaster = Forecaster(
-        loop,
-        opened.store,
-        now_ms=asked.now_ms,
-        idle_after_ms=idle_after_ms,
-        upcoming=scale_ups.upcoming,
-    )
+    forecaster = _forecaster(opened, loop, scale_ups)
     advisers = Advisers(where=where, forecaster=forecaster, scale_ups=scale_ups)
     service = _service(opened, around, loop, advisers)
     return Scheduler(
@@ -204,6 +197,16 @@ def _surroundings(
         retention_ms=settings.retention_days * DAY_MS,
         holder=f"scheduler {os.getpid()}" if replica is None else replica.holder,
         leadership=None if replica is None else replica.election,
+    )
+
+
+def _forecaster(opened: Foundation, loop: Loop, scale_ups: PeriodicScaleUp) -> Forecaster:
+    return Forecaster(
+        loop,
+        opened.store,
+        now_ms=opened.now_ms,
+        idle_after_ms=opened.settings.idle_after_s * 1000,
+        upcoming=scale_ups.upcoming,
     )
 
 
