@@ -17,7 +17,7 @@ from gpucommons.scheduler.api.caller import Caller, RouteDependencies
 from gpucommons.scheduler.api.limits import concurrent_requests
 from gpucommons.scheduler.api.limits.waiting import Waiting
 from gpucommons.scheduler.core.whatif import counterfactuals
-from gpucommons.scheduler.errors import TooManyRequests
+from gpucommons.scheduler.errors import Misconfigured, TooManyRequests
 from gpucommons.scheduler.principal import Principal, PrincipalKind
 from gpucommons.scheduler.service.administration import cluster, receipts, usage_report
 from gpucommons.scheduler.service.jobs import jobs
@@ -107,6 +107,29 @@ async def test_a_flood_of_dear_questions_keeps_nobody_waiting(
     assert (refused.status_code, refused.json()["error"]) == (429, "TooManyRequests")
     assert int(refused.headers["retry-after"]) > 0
     assert "try again in a moment" in refused.json()["message"]
+
+
+async def test_a_flood_of_submits_with_files_is_worked_on_one_by_one(
+    http: httpx.AsyncClient, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their scripts are read, also of those that are refused then."""
+
+    def slow(*_arguments: Any, **_named: Any) -> Any:
+        gate.pass_through()
+        raise Misconfigured("never")
+
+    monkeypatch.setattr(jobs, "checked_in_time", slow)
+    monkeypatch.setattr(concurrent_requests, "PATIENCE_S", 1.0)
+    body = a_request(snapshot="a" * 64).model_dump(mode="json", exclude_unset=True)
+    headers = {"Authorization": "token ann-token"}
+    flood = [
+        asyncio.create_task(http.post("/v1/jobs", json=body, headers=headers)) for _ in range(20)
+    ]
+    await until(lambda: sum(task.done() for task in flood) == 19)
+    assert gate.most == 1
+    gate.open.set()
+    answers = await asyncio.gather(*flood)
+    assert sorted(answer.status_code for answer in answers) == [422] + [429] * 19
 
 
 async def test_a_flood_of_questions_for_receipts_is_worked_on_one_by_one(

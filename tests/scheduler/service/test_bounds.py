@@ -10,7 +10,7 @@ from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis
-from gpucommons.scheduler.errors import TooLarge, TooManyRequests
+from gpucommons.scheduler.errors import NotFound, TooLarge, TooManyRequests
 from gpucommons.scheduler.scripts.frameworks import Script
 from gpucommons.scheduler.service import job_quote, leases
 from gpucommons.scheduler.service.in_memory.submit_and_upload_allowances import (
@@ -182,6 +182,28 @@ def test_who_submitted_too_much_within_the_hour_has_no_script_read(
     with pytest.raises(TooManyRequests):
         jobs.submit(service, world.principal("ann"), request, key=None)
     assert len(reads) == 1
+
+
+def test_a_script_that_was_read_is_remembered_and_files_that_did_not_come_are_not(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[str] = []
+
+    def read(_chunks: object, name: str) -> Script:
+        reads.append(name)
+        return Script(uses_ours=True)
+
+    def gone(_snapshot: str) -> object:
+        raise NotFound("gone")
+
+    monkeypatch.setattr(environments, "_read", read)
+    request = a_request(role={"command": ["python", "train.py"]}, snapshot="a" * 64)
+    monkeypatch.setattr(type(world.service.snapshots), "chunks", lambda _self, name: gone(name))
+    assert not environments.script_reader(world.service, request)().uses_ours
+    monkeypatch.setattr(type(world.service.snapshots), "chunks", lambda _self, _name: iter(()))
+    for _ in range(2):
+        assert environments.script_reader(world.service, request)().uses_ours
+    assert reads == ["train.py"]
 
 
 def test_what_is_written_of_sweeps_counts_as_jobs_do_stopped_or_not(world: ServiceWorld) -> None:
