@@ -35,6 +35,8 @@ from gpucommons.scheduler.training.cell_numbers import shown_numbers, with_numbe
 from gpucommons.scheduler.training.run import Run, current
 
 _NAMES = uuid.UUID("6f0f3f0e-8a3b-4f0e-9d55-2f7a5f1c7a11")
+#: So many of its characters tell a user's jobs apart.
+_NAME = 12
 
 
 class _Printing(NotebookClient):
@@ -96,10 +98,11 @@ def _join_by_files(manager: Any) -> None:
         manager.connection_file, manager.transport = str(file), "ipc"
 
 
-def _own_name(environ: Mapping[str, str]) -> uuid.UUID:
-    """Of a job's worker; short, as a socket's path may have about a hundred characters."""
+def _own_name(environ: Mapping[str, str]) -> str:
+    """Of a job's worker; short, as a socket's path may have 107 characters and homes lie deep."""
     job, rank = environ.get("GPUCOMMONS_JOB_ID"), environ.get("GPUCOMMONS_RANK", "0")
-    return uuid.uuid5(_NAMES, f"{job}/{rank}") if job else uuid.uuid4()
+    name = uuid.uuid5(_NAMES, f"{job}/{rank}") if job else uuid.uuid4()
+    return name.hex[:_NAME]
 
 
 def _holds_socket(path: Path) -> bool:

@@ -243,6 +243,16 @@ def test_a_kernel_is_met_by_files_only_where_there_can_be_sockets(
         assert not list(Path(folder).iterdir())
 
 
+def test_a_kernel_is_met_by_files_also_in_a_deep_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    manager = SimpleNamespace(transport="tcp", connection_file="")
+    with tempfile.TemporaryDirectory(prefix="gc") as folder:
+        # As of `gpucommons up --demo` below a state folder.
+        deep = Path(folder) / ("d" * (79 - len(folder)))
+        monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(deep))
+        _join_by_files(manager)
+    assert manager.transport == "ipc"
+
+
 def test_sockets_of_a_killed_attempt_are_removed_by_the_next_of_its_job_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
