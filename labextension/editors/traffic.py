@@ -26,9 +26,25 @@ log = logging.getLogger("gpucommons.labextension")
 LEAST_BYTES = 200
 #: What VS Code's page says at the start of the connection for its own needs.
 _OF_ITS_OWN = b'"desiredConnectionType":1'
+#: Its kind, number, what is acknowledged, and its length.
+_HEAD_BYTES = 13
 #: It tells extensions which files of the open folder were written, by whomever: in a home that is its own
 #: lock each second, and the notebook server's log.
 _OF_FILES = re.compile(rb'\$onFileEvent.{1,16}?\{"created":\[.*?"deleted":\[.*?\]\}\]', re.DOTALL)
+
+
+def parts(content: bytes) -> list[bytes]:
+    """VS Code's own messages in one of a websocket: after a pause there are many short ones in one."""
+    found, at = [], 0
+    while at + _HEAD_BYTES <= len(content):
+        end = (
+            at
+            + _HEAD_BYTES
+            + int.from_bytes(content[at + _HEAD_BYTES - 4 : at + _HEAD_BYTES], "big")
+        )
+        found.append(content[at:end])
+        at = end
+    return found if at == len(content) else [content]
 
 
 class Traffic:
@@ -46,7 +62,7 @@ class Traffic:
             self._of_editors_own.add(connection)
         if len(content) < LEAST_BYTES or connection in self._of_editors_own:
             return False
-        if len(_OF_FILES.sub(b"", content)) < LEAST_BYTES:
+        if all(len(_OF_FILES.sub(b"", one)) < LEAST_BYTES for one in parts(content)):
             return False
         self.last_ms = self._now_ms()
         return True

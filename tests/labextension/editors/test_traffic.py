@@ -79,3 +79,14 @@ def test_files_that_are_written_in_the_open_folder_are_no_activity() -> None:
         assert not traffic.takes(page, message)
     # What somebody does at the same moment comes in the same message.
     assert traffic.takes(page, of_files(lock) + bytes(250))
+
+
+def test_many_signs_of_life_in_one_message_are_no_activity() -> None:
+    traffic, page = Traffic(now_ms=lambda: 7), Connection()
+
+    def said(body: bytes) -> bytes:
+        return b"\x01" + bytes(8) + len(body).to_bytes(4, "big") + body
+
+    assert not traffic.takes(page, said(b"") * 50)
+    assert not traffic.takes(page, said(b"$onDidTunnelsChange[]") * 50)
+    assert traffic.takes(page, said(b"") * 50 + said(b"$acceptModelChanged" + bytes(200)))
