@@ -33,7 +33,7 @@ async def test_now_shows_figures_map_teams_and_who_waits(visit: Any) -> None:
         "height = share of the GPU",
         "isolation: none",
         "8 fixed + 22 guaranteed = 30 of 32 GPUs",
-        '<b>fragmentation</b>: <span lang="en">3 free on gpu-02',
+        "<b>fragmentation</b>: <span>3 free on gpu-02",
         "moving digits-7 frees the fourth",
         "simulated GPUs",
     ):
