@@ -309,7 +309,7 @@ def _no_quota(offers: OfferList | None, *, gives_quota: bool) -> str | None:
         found = gettext("You are in no team, so only CPU can be started.")
         mend = (
             gettext(
-                "Add yourself to one: to its group in JupyterHub, or to its members in the configuration."
+                "Add yourself to one: to its members in the configuration, or have an admin of JupyterHub add you to its group."
             )
             if gives_quota
             else gettext("Ask your admin to add you to one.")

@@ -110,7 +110,7 @@ def test_an_admin_in_no_team_is_told_how_to_join_one_and_others_whom_to_ask(hub:
         with hub.browser(user) as browser:
             page = browser.get("/hub/spawn", follow_redirects=True)
         pages[user] = " ".join(BeautifulSoup(page.text, "html.parser").get_text(" ").split())
-    assert "Add yourself to one: to its group in JupyterHub" in pages["admin"]
+    assert "Add yourself to one: to its members in the configuration" in pages["admin"]
     assert "Ask your admin to add you to one." in pages["operator"]
 
 

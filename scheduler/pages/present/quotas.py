@@ -66,8 +66,8 @@ class QuotaRow:
     segments: tuple[Segment, ...]
     #: "1 in notebooks, 2 guaranteed", in GPUs.
     in_use: str
-    #: What the whole bar stands for: "6 GPUs".
-    scale: str
+    #: What the team's own part of it is: "of 6 GPUs", and where it holds more, "its own: 6 GPUs".
+    own: str
     waiting: int
 
 
@@ -349,7 +349,8 @@ def _row(
         if use
         else ()
     )
-    whole = _whole(held, quota, pool.total_milli_gpu + pool.out_milli_gpu)
+    own = _own(quota, pool.total_milli_gpu + pool.out_milli_gpu)
+    used = sum(amount for _, amount in held)
     return QuotaRow(
         team=team.name,
         depth=depth,
@@ -358,12 +359,12 @@ def _row(
         guaranteed=format_milli_gpu(quota.guaranteed_milli_gpu),
         limit="" if quota.limit_milli_gpu is None else format_milli_gpu(quota.limit_milli_gpu),
         weight=str(quota.over_quota_weight),
-        segments=_segments(held, max(whole, 1)),
+        segments=_segments(held, max(own, used, 1)),
         in_use=", ".join(
             f"{format_milli_gpu(amount)} {_held_words(name)}" for name, amount in held if amount
         )
         or gettext("nothing"),
-        scale=words.gpus(whole) if whole else "",
+        own=_own_words(own, used),
         waiting=use.waiting if use else 0,
     )
 
@@ -372,12 +373,20 @@ def _held_words(name: str) -> str:
     return gettext(_HELD_WORDS[name])
 
 
-def _whole(held: Sequence[tuple[str, int]], quota: QuotaModel, total: int) -> int:
-    """A team that uses all that is its own has a full bar; what it borrows squeezes the rest."""
+def _own(quota: QuotaModel, total: int) -> int:
+    """What a team's bar is drawn beside: its quota, and where it has none, what it may borrow."""
     own = quota.fixed_milli_gpu + quota.guaranteed_milli_gpu
+    if own:
+        return own
+    return total if quota.limit_milli_gpu is None else min(total, quota.limit_milli_gpu)
+
+
+def _own_words(own: int, used: int) -> str:
     if not own:
-        own = total if quota.limit_milli_gpu is None else min(total, quota.limit_milli_gpu)
-    return max(own, sum(amount for _, amount in held))
+        return ""
+    if used > own:
+        return gettext("its own: %(own)s", own=words.gpus(own))
+    return gettext("of %(all)s", all=words.gpus(own))
 
 
 def _segments(held: Sequence[tuple[str, int]], whole: int) -> tuple[Segment, ...]:

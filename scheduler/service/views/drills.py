@@ -9,17 +9,20 @@ from gpucommons.scheduler.core.going_on import badges, drill_verdict, words
 from gpucommons.scheduler.core.going_on.image_places import hindered_since, most_mib_saved_of
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
 from gpucommons.scheduler.core.going_on.words import spent
-from gpucommons.scheduler.core.model.eviction_cause import StopCause
+from gpucommons.scheduler.core.model.eviction_cause import StopCause, stop_cause
 from gpucommons.scheduler.core.model.going_on import OFF, ON, Drill
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.model.resources import policies_of
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.types import HoldClass, Spec, Workload
+from gpucommons.scheduler.core.model.types import HoldClass, Spec, State, Workload
 
 
 def way_view(workload: Workload, cluster: Cluster, now_ms: int) -> models.WayToGoOnView | None:
-    """What becomes of its work when it is stopped."""
-    if is_final(workload) or is_lease(workload):
+    """What becomes of its work when it is stopped; None of what ends, or is being ended, for good."""
+    is_ending = workload.state is State.CANCELLING or (
+        stop_cause(workload.current) == StopCause.MAX_RUN
+    )
+    if is_ending or is_final(workload) or is_lease(workload):
         return None
     places = cluster.pools, cluster.nodes
     way = way_to_go_on(
@@ -41,9 +44,8 @@ def way_view(workload: Workload, cluster: Cluster, now_ms: int) -> models.WayToG
 
 def drill_view(workload: Workload) -> models.DrillView | None:
     """What its last stop has shown, or the one that it is in is to show."""
-    attempt, drill = workload.current, workload.drill
-    stop = None if attempt is None else attempt.stop
-    if stop is not None and stop.why == StopCause.DRILL:
+    drill = workload.drill
+    if stop_cause(workload.current) == StopCause.DRILL:
         return models.DrillView(
             state="testing", text="Testing that this job can be stopped.", on_purpose=True
         )

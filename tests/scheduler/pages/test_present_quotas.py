@@ -112,7 +112,7 @@ def test_the_bar_makes_room_for_what_is_borrowed(cluster: Any) -> None:
         ("borrowed", 75, 25),
     ]
     assert row.in_use == "2 in notebooks, 4 guaranteed, 2 borrowed"
-    assert row.scale == "8 GPUs"
+    assert row.own == "its own: 6 GPUs"
 
 
 def test_two_notebooks_on_halves_are_one_gpu_of_the_teams_own_six(cluster: Any) -> None:
@@ -126,7 +126,7 @@ def test_two_notebooks_on_halves_are_one_gpu_of_the_teams_own_six(cluster: Any) 
 
     row = quota_tables([team.model_copy(update={"use": [use]})], cluster.pools().pools)[0].rows[0]
 
-    assert (row.in_use, row.scale) == ("1 in notebooks", "6 GPUs")
+    assert (row.in_use, row.own) == ("1 in notebooks", "of 6 GPUs")
 
 
 def test_edits_are_read_as_people_write_them() -> None:

@@ -317,7 +317,7 @@ def test_an_admin_without_quota_is_told_where_to_give_it() -> None:
 @pytest.mark.parametrize(
     ("gives_quota", "advice"),
     [
-        (True, "Add yourself to one: to its group in JupyterHub"),
+        (True, "Add yourself to one: to its members in the configuration"),
         (False, "Ask your admin to add you to one."),
     ],
 )

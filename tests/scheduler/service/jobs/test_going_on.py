@@ -179,3 +179,18 @@ def test_at_the_cap_the_one_that_gives_way_does_not_count(tmp_path: Path) -> Non
     assert jobs.job(world.service, ann, old.id).state in ("queued", "nominated")
     asked = a_request(resume_from=old.id, not_before_ms=world.now_ms + 60_000)
     assert jobs.submit(world.service, ann, asked, key=None).state == "queued"
+
+
+def test_of_a_job_that_is_being_cancelled_nobody_says_that_it_goes_on(
+    world: ServiceWorld, ann: Principal
+) -> None:
+    job = jobs.submit(world.service, ann, a_request(), key=None)
+    world.pass_time(1000)
+    saved_by(world, job)
+    running = jobs.job(world.service, ann, job.id).way_to_go_on
+    assert running is not None
+    assert running.step == 17
+
+    cancelled = done(jobs.cancel(world.service, ann, job.id))
+
+    assert (cancelled.state, cancelled.way_to_go_on) == ("cancelling", None)
