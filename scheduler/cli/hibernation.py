@@ -15,6 +15,12 @@ from gpucommons.gpu.hibernation import criu, setup
 from gpucommons.gpu.hibernation.self_test import Ability, gpu_self_test, self_test
 from gpucommons.gpu.shim import find_drivers
 
+#: What runs already was started without it.
+_WHO_USES_IT = (
+    "Notebook servers and jobs use it from their next start on. Kernels of servers that run now are not"
+    " kept: save what they hold before you stop them."
+)
+
 
 def add_commands(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], _shared: argparse.ArgumentParser
@@ -40,6 +46,7 @@ def set_up_hibernation(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     _say(f"CRIU {found.version} is in {folder}.")
+    _say(_WHO_USES_IT)
     return _try_out(found)
 
 

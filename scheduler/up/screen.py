@@ -151,6 +151,6 @@ def _jobs_text(settings: Settings) -> str:
     if settings.stop_jobs:
         return "Notebooks and training jobs end with it."
     return (
-        "Notebook servers end with it, their kernels as said above; training jobs keep running and are taken up again at the next start"
-        " (--stop-jobs ends them)."
+        "Notebook servers end with it; kernels that were saved go on at their next start. Training jobs keep"
+        " running and are taken up again at the next start (--stop-jobs ends them)."
     )

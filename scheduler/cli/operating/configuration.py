@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -52,16 +53,23 @@ def apply(arguments: argparse.Namespace) -> int:
         told = [*told, *profiles.changes(scheduler, wanted)]
         answer = models.ConfigChanges(changes=told)
         if arguments.dry_run:
-            text = "\n".join([*told, *kept]) or "Nothing would change."
-            show(answer, text, output=arguments.output)
+            show(
+                answer,
+                _listed(told, kept, "Would be applied:", "Nothing would change."),
+                output=arguments.output,
+            )
             return 0
         applied: models.TeamList | models.ConfigChanges = answer
         if config is not None:
             applied = scheduler.send(calls.put_config(config))
         profiles.put_all(scheduler, wanted, also=config is not None)
-    done = ["Applied:", *(f"  {change}" for change in told)] if told else ["Nothing changed."]
-    show(applied, "\n".join([*done, *kept]), output=arguments.output)
+    show(applied, _listed(told, kept, "Applied:", "Nothing changed."), output=arguments.output)
     return 0
+
+
+def _listed(told: Sequence[str], kept: Sequence[str], title: str, nothing: str) -> str:
+    lines = [title, *(f"  {change}" for change in told)] if told else [nothing]
+    return "\n".join([*lines, *kept])
 
 
 def write_config(arguments: argparse.Namespace) -> int:

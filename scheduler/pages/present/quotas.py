@@ -361,7 +361,9 @@ def _row(
         weight=str(quota.over_quota_weight),
         segments=_segments(held, max(own, used, 1)),
         in_use=", ".join(
-            f"{format_milli_gpu(amount)} {_held_words(name)}" for name, amount in held if amount
+            f"{format_milli_gpu(amount)} {gettext(_HELD_WORDS[name])}"
+            for name, amount in held
+            if amount
         )
         or gettext("nothing"),
         own=_own_words(own, used),
@@ -369,24 +371,18 @@ def _row(
     )
 
 
-def _held_words(name: str) -> str:
-    return gettext(_HELD_WORDS[name])
-
-
 def _own(quota: QuotaModel, total: int) -> int:
     """What a team's bar is drawn beside: its quota, and where it has none, what it may borrow."""
-    own = quota.fixed_milli_gpu + quota.guaranteed_milli_gpu
-    if own:
-        return own
-    return total if quota.limit_milli_gpu is None else min(total, quota.limit_milli_gpu)
+    most = total if quota.limit_milli_gpu is None else min(total, quota.limit_milli_gpu)
+    return quota.fixed_milli_gpu + quota.guaranteed_milli_gpu or most
 
 
 def _own_words(own: int, used: int) -> str:
-    if not own:
-        return ""
-    if used > own:
-        return gettext("its own: %(own)s", own=words.gpus(own))
-    return gettext("of %(all)s", all=words.gpus(own))
+    said = words.gpus(own)
+    beside = (
+        gettext("its own: %(own)s", own=said) if used > own else gettext("of %(all)s", all=said)
+    )
+    return beside if own else ""
 
 
 def _segments(held: Sequence[tuple[str, int]], whole: int) -> tuple[Segment, ...]:

@@ -96,7 +96,7 @@ def test_who_changed_quotas_is_told_newest_first(cli: Cli) -> None:
 def test_what_a_file_changed_is_told(cli: Cli, home: Path) -> None:
     (home / "pool.yaml").write_text("pools: [{name: gpu, notice_s: 77}]\n")
     planned = cli("apply", "-f", "pool.yaml", "--dry-run", by="root").out
-    assert planned.startswith("The pool gpu: notice 10 s → 77 s")
+    assert planned.startswith("Would be applied:\n  The pool gpu: notice 10 s → 77 s")
     assert "notice 10 s → 77 s" not in cli("teams", "--changes", by="root").out
     assert cli("apply", "-f", "pool.yaml", by="root").code == 0
     again = cli("apply", "-f", "pool.yaml", "--dry-run", by="root")

@@ -335,7 +335,7 @@ def test_the_screen_says_where_to_go_who_may_log_in_and_what_is_simulated(
     assert "correct horse" in text
     assert "4 × A100-40, simulated (no real GPU stands behind them)" in text
     assert "nothing isolates their files and processes from each other" in text
-    assert "training jobs keep running" in text
+    assert "Training jobs keep running" in text
 
 
 def test_the_screen_says_that_only_one_user_is_admitted(folder: StateFolder) -> None:
@@ -382,7 +382,7 @@ def test_with_real_accounts_no_password_of_ours_is_shown(folder: StateFolder) ->
 
 
 def test_stopping_says_what_happens_to_jobs() -> None:
-    assert "training jobs keep running" in goodbye_text(settings())
+    assert "Training jobs keep running" in goodbye_text(settings())
     assert "training jobs end with it" in goodbye_text(settings("--stop-jobs"))
 
 

@@ -87,7 +87,7 @@ def test_apply_publishes_the_profiles_of_a_file_and_says_what_it_changes(
     one = {"team": "vision", "name": "ddp", "job": FORM}
     path.write_text(yaml.safe_dump({"profiles": [one]}))
     dry = led("apply", "-f", str(path), "--dry-run")
-    assert dry.out == "profile ddp of vision: published\n", dry.err
+    assert dry.out == "Would be applied:\n  profile ddp of vision: published\n", dry.err
     assert led("profile", "list", "--output", "json").json["profiles"] == []
     assert led("apply", "-f", str(path)).out == "Applied:\n  profile ddp of vision: published\n"
     assert led("apply", "-f", str(path)).out == "Nothing changed.\n"
