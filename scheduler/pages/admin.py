@@ -22,9 +22,9 @@ from gpucommons.scheduler.pages.present import (
     evictions,
     fragmentation,
     idle,
-    quotas,
     waiting,
 )
+from gpucommons.scheduler.pages.present.quotas import table
 from gpucommons.scheduler.pages.reports import monthly, utilisation
 from gpucommons.scheduler.pages.settings import WRITES_OFF
 
@@ -178,17 +178,17 @@ class Admin(PageHandler):
         found = (await self.ask(calls.events(kinds=kinds, newest=1))).events
         return found[0] if found and found[0].kind == models.CONFIGURATION_WAITS else None
 
-    async def _tables(self, me: models.WhoAmI, shared: Shared) -> tuple[quotas.QuotaTable, ...]:
+    async def _tables(self, me: models.WhoAmI, shared: Shared) -> tuple[table.QuotaTable, ...]:
         teams = (await self.ask(calls.teams())).teams
         seen = [team for team in teams if me.admin or team.mine or team.name in me.leads]
-        return quotas.quota_tables(seen, shared.pools)
+        return table.quota_tables(seen, shared.pools)
 
-    async def _changes(self, me: models.WhoAmI) -> tuple[quotas.ChangeRow, ...] | None:
+    async def _changes(self, me: models.WhoAmI) -> tuple[table.ChangeRow, ...] | None:
         """Audit rows: all for admins, a lead's own teams; the API sees to that. None for others."""
         if not _watches(me):
             return None
         asked = calls.events(kinds=models.CHANGE_KINDS, newest=_CHANGES)
-        return quotas.change_rows((await self.ask(asked)).events)
+        return table.change_rows((await self.ask(asked)).events)
 
     async def _receipts(self) -> tuple[evictions.EvictionRow, ...]:
         kinds = ([evictions.EVICTED], list(evictions.OTHERS))

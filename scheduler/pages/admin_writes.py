@@ -18,7 +18,7 @@ from gpucommons.scheduler.models import (
 )
 from gpucommons.scheduler.pages.base import JsonHandler, PageHandler
 from gpucommons.scheduler.pages.present.idle import reclaimed_text
-from gpucommons.scheduler.pages.present.quotas import (
+from gpucommons.scheduler.pages.present.quotas.inputs import (
     QuotaInputs,
     changes_from,
     difference,

@@ -80,7 +80,7 @@ def quota_set(arguments: argparse.Namespace) -> int:
         pool = arguments.pool or _only_pool(scheduler.send(calls.pools()))
         use = _use(scheduler.send(calls.teams()), arguments.team, pool)
         quota = models.QuotaModel.model_validate({**use.quota.model_dump(), **update})
-        change = models.QuotaChange(team=arguments.team, pool=use.pool, quota=quota)
+        change = models.QuotaChange(team=arguments.team, pool=use.pool, quota=quota, was=use.quota)
         answer = scheduler.send(
             calls.set_quotas(models.QuotaChanges(changes=[change], dry_run=arguments.dry_run))
         )

@@ -30,6 +30,8 @@ class QuotaChange(Model):
     team: Name
     pool: Name
     quota: QuotaModel
+    #: What it is for whoever changes it: refused where somebody else has changed it meanwhile.
+    was: QuotaModel | None = None
 
 
 class QuotaChanges(Model):

@@ -17,7 +17,7 @@ from gpucommons.scheduler.models import (
     TeamView,
 )
 from gpucommons.scheduler.pages.present import words
-from gpucommons.scheduler.pages.present.quotas import Segment
+from gpucommons.scheduler.pages.present.quotas.table import Segment
 
 _FINAL_LEASES = frozenset({"released", "hibernated", "ended"})
 

@@ -163,7 +163,12 @@ function edited(form) {
       const typed = Object.fromEntries(
         inputs.map(input => [input.name, input.value.trim()])
       );
-      rows.push({ team: row.dataset.team, pool: row.dataset.pool, ...typed });
+      // Another tab, or another admin, may have saved since this page was loaded.
+      const was = Object.fromEntries(
+        inputs.map(input => [input.name, input.defaultValue])
+      );
+      const { team, pool } = row.dataset;
+      rows.push({ team, pool, ...typed, was });
     }
   }
   return rows;

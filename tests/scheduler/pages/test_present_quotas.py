@@ -8,13 +8,14 @@ import pytest
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.pages.present.quotas import (
+from gpucommons.scheduler.pages.present.quotas.inputs import (
     QuotaInput,
     QuotaInputs,
+    QuotaTexts,
     changes_from,
     difference,
-    quota_tables,
 )
+from gpucommons.scheduler.pages.present.quotas.table import quota_tables
 
 
 def _inputs(**changes: str) -> QuotaInputs:
@@ -134,6 +135,19 @@ def test_edits_are_read_as_people_write_them() -> None:
 
     assert change.quota == models.QuotaModel(
         fixed_milli_gpu=2500,
+        guaranteed_milli_gpu=4000,
+        limit_milli_gpu=None,
+        over_quota_weight=2,
+    )
+
+
+def test_an_edit_says_what_its_page_showed() -> None:
+    (row,) = _inputs(fixed="3").rows
+    shown = QuotaTexts(fixed="2", guaranteed="4", limit="", weight="2")
+    seen = QuotaInputs(rows=[row.model_copy(update={"was": shown})])
+
+    assert changes_from(seen, dry_run=False).changes[0].was == models.QuotaModel(
+        fixed_milli_gpu=2000,
         guaranteed_milli_gpu=4000,
         limit_milli_gpu=None,
         over_quota_weight=2,

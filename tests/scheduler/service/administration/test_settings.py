@@ -10,6 +10,7 @@ from gpucommons.scheduler.core.model.intents import Intent
 from gpucommons.scheduler.errors import (
     BadRequest,
     CannotLayOut,
+    Conflict,
     Forbidden,
     Misconfigured,
     Unavailable,
@@ -51,6 +52,19 @@ def test_a_quota_is_saved_with_an_audit_row(world: ServiceWorld) -> None:
     (event,) = history.newest_events(world.service, world.admin, where).events
     assert (event.by, event.team) == ("root", "vision")
     assert event.data["old"] != event.data["new"]
+
+
+def test_an_edit_of_what_another_has_changed_meanwhile_is_refused(world: ServiceWorld) -> None:
+    (row,) = changes(("vision", 500, 1500)).changes
+    seen = row.model_copy(
+        update={"was": models.QuotaModel(fixed_milli_gpu=1000, guaranteed_milli_gpu=1000)}
+    )
+    done(settings.set_quotas(world.service, world.admin, models.QuotaChanges(changes=[seen])))
+    for dry_run in (True, False):
+        late = models.QuotaChanges(changes=[seen], dry_run=dry_run)
+        with pytest.raises(Conflict, match="vision in pool gpu was changed meanwhile"):
+            done(settings.set_quotas(world.service, world.admin, late))
+    assert quota_of(world, "vision") == (500, 1500)
 
 
 @pytest.mark.parametrize(
