@@ -21,7 +21,7 @@ _SENTENCES: Mapping[str, str] = {
     r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,127}$": (
         "a user's name has letters, digits and _ . @ + -, at most 128 of them"
     ),
-    r"^[a-z0-9][a-z0-9/-]{0,101}$": "a job is named by its id, its name, or team/name",
+    r"^[a-z0-9][a-z0-9/_-]{0,101}$": "a job is named by its id, its name, or team/name",
     r"^[A-Za-z_][A-Za-z0-9_]{0,127}$": (
         "a variable's name has letters, digits and underscores, and does not start with a digit"
     ),
