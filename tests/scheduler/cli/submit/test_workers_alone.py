@@ -16,13 +16,13 @@ def test_it_is_said_at_submit_and_of_the_job_and_read_once(
     cli: Cli, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script.write_text("import torch\nfor epoch in range(3):\n    print('loss 0.1')\n")
-    made = cli("submit", str(script), "--workers", "2", "--output", "json")
-    assert f"warning: {SAYS}" in made.err
     reads = []
     read = frameworks.read_script
     monkeypatch.setattr(
         frameworks, "read_script", lambda *asked: reads.append(asked) or read(*asked)
     )
+    made = cli("submit", str(script), "--workers", "2", "--output", "json")
+    assert f"warning: {SAYS}" in made.err
     for _ in range(3):
         assert f"  warning: {SAYS}" in cli("show", made.json["name"]).out
     assert len(reads) == 1

@@ -60,10 +60,20 @@ def plans(world: ServiceWorld, **changes: Any) -> list[models.PlanView]:
     return view.plans
 
 
-def run(world: ServiceWorld, plan: models.PlanView, *, slower: float = 1.0, **job: Any) -> str:
-    """Take a plan, run it to its end at so many times the seconds that it said, and have it judged."""
+def run(
+    world: ServiceWorld,
+    plan: models.PlanView,
+    *,
+    slower: float = 1.0,
+    longer_ms: int = MINUTE,
+    **job: Any,
+) -> str:
+    """Take a plan, run it to its end at so many times the seconds that it said, and have it judged.
+
+    Its script goes on for ``longer_ms`` after its last step, and that long after it is looked at.
+    """
     step_ms = round(1000 * slower * TRAINING["batch"] / plan.samples_per_s.middle)
-    world.script = Script(run_ms=step_ms * 100 + MINUTE)
+    world.script = Script(run_ms=step_ms * 100 + longer_ms)
     milli_gpu = job.pop("milli_gpu", plan.milli_gpu)
     request = a_request(role={"milli_gpu": milli_gpu}, plan=plan.id, **job)
     job_id = jobs.submit(world.service, world.principal("ann"), request, key=None).id
@@ -78,7 +88,7 @@ def run(world: ServiceWorld, plan: models.PlanView, *, slower: float = 1.0, **jo
             ]
         },
     )
-    world.pass_time(step_ms * 100 + 2 * MINUTE)
+    world.pass_time(step_ms * 100 + 2 * longer_ms)
     return job_id
 
 
@@ -174,7 +184,7 @@ def test_when_it_was_said_to_be_done_stands_beside_when_it_was(world: ServiceWor
     said = tuple(
         world.now_ms + round(1000 * one) for one in (plan.finish_s.low, plan.finish_s.high)
     )
-    job_id = run(world, plan)
+    job_id = run(world, plan, longer_ms=0)
     line = finish(world, job_id)
     ended_ms = workload_of(world.service, WorkloadId(job_id)).ended_ms
     assert (line.predicted_ms, line.actual_ms, line.right) == (said, ended_ms, True)
@@ -187,7 +197,7 @@ def test_a_job_that_took_longer_than_said_was_done_outside_of_the_range(
 
 
 def test_a_job_that_ended_a_second_after_the_last_moment_said_was_late(world: ServiceWorld) -> None:
-    job_id = run(world, plans(world)[0])
+    job_id = run(world, plans(world)[0], longer_ms=0)
     judge(world)
     (kept,) = world.store.plans.runs()
     finish_at = finish_of(kept.plan)
