@@ -90,7 +90,7 @@ def test_who_is_refused_leaves_nothing_and_who_asks_again_is_not_counted_twice(
 ) -> None:
     first = submit(1, idempotency_key="k", fingerprint="f")
     stored = store.put_intent(first, admit=at_most(1))
-    assert stored == named(first, lambda _, base: f"{base}-1")
+    assert stored == named(first, lambda _team, base, _index: f"{base}-1")
     with pytest.raises(PolicyRefused):
         store.put_intent(submit(2, idempotency_key="l", fingerprint="f"), admit=at_most(1))
 
@@ -140,7 +140,7 @@ def test_who_comes_while_another_is_let_in_waits_and_counts_it(url: str, store: 
         # Were it let in, that would take no time.
         wait([second], timeout=0.5)
         go_on.set()
-        assert first.result(60) == named(submit(1), lambda _, base: f"{base}-1")
+        assert first.result(60) == named(submit(1), lambda _team, base, _index: f"{base}-1")
         with pytest.raises(PolicyRefused):
             second.result(60)
 

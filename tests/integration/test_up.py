@@ -161,7 +161,7 @@ def test_ctrl_c_ends_notebooks_and_parts_and_says_what_stays(machine: Workstatio
     parts = machine.pids()
     assert machine.send(signal.SIGINT) == 0
     assert not any(map(alive, (*parts.values(), *servers)))
-    assert "training jobs keep running" in machine.output.read_text()
+    assert "Training jobs keep running" in machine.output.read_text()
     assert machine.pids() == {}
 
 
