@@ -6,6 +6,7 @@ Every wish is decided before the call that made it returns, so tests read like c
 from __future__ import annotations
 
 import hashlib
+import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -216,6 +217,7 @@ class ServiceWorld:
         files: JobFiles | None = None,
         executor: str = "fake",
         executors: Mapping[str, JobExecutor] | None = None,
+        random_bits: Callable[[int], int] = secrets.randbits,
     ) -> None:
         self.now_ms = T0
         self.store = MemoryStore()
@@ -225,7 +227,7 @@ class ServiceWorld:
         )
         self.executor = FakeExecutor(self.machine)
         self.server_acts: list[tuple[str, str]] = []
-        ids = IdSource(lambda: self.now_ms)
+        ids = IdSource(lambda: self.now_ms, random_bits)
         self.loop = InlineLoop(
             Surroundings(
                 store=self.store,
