@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -43,10 +42,7 @@ def machine() -> Iterator[Workstation]:
     finally:
         for job in ("kept-1", "since-1"):
             typed(one, "cancel", job, check=False)
-        if one.process is not None and one.process.poll() is None:
-            one.send(signal.SIGINT)
-        one.api.close()
-        shutil.rmtree(folder)
+        one.end()
 
 
 def typed(machine: Workstation, *words: str, check: bool = True) -> str:

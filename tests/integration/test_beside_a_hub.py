@@ -6,7 +6,6 @@ The hub is JupyterHub with a file that somebody wrote without us, the rest `gpuc
 from __future__ import annotations
 
 import shutil
-import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,11 +72,7 @@ def beside(hub: RunningHub) -> Iterator[Workstation]:
     options = ("--trusted-users", "--beside-hub", f"{hub.url}/hub/api")
     one = Workstation(folder, config=CONFIG, options=options)
     yield one
-    if one.process is not None and one.process.poll() is None:
-        one.send(signal.SIGINT)
-        one.process.wait(60)
-    one.api.close()
-    shutil.rmtree(folder)
+    one.end()
 
 
 def installed(hub: RunningHub, beside: Workstation, *options: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -32,10 +31,7 @@ def machine() -> Iterator[Workstation]:
         one.start()
         yield one
     finally:
-        if one.process is not None and one.process.poll() is None:
-            one.send(signal.SIGINT)
-        one.api.close()
-        shutil.rmtree(folder)
+        one.end()
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,6 @@ import json
 import os
 import pwd
 import shutil
-import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,10 +48,7 @@ def machine() -> Iterator[Workstation]:
         one.start()
         yield one
     finally:
-        if one.process is not None and one.process.poll() is None:
-            one.send(signal.SIGINT)
-        one.api.close()
-        shutil.rmtree(folder)
+        one.end()
 
 
 def _all_files(state: Path) -> set[str]:

@@ -172,6 +172,13 @@ class Workstation:
         self.process.send_signal(number)
         return self.process.wait(timeout=180)
 
+    def end(self) -> None:
+        """Stop it where it runs, and leave nothing of it."""
+        if self.process is not None and self.process.poll() is None:
+            self.send(signal.SIGINT)
+        self.api.close()
+        shutil.rmtree(self.state.parent)
+
     def pids(self) -> dict[str, int]:
         found: dict[str, dict[str, Any]] = json.loads((self.state / "pids.json").read_text())
         return {name: one["pid"] for name, one in found.items()}
@@ -252,10 +259,7 @@ def kept_machine(*, idle_after_s: int) -> Iterator[Workstation]:
             one.start()
         yield one
     finally:
-        if one.process is not None and one.process.poll() is None:
-            one.send(signal.SIGINT)
-        one.api.close()
-        shutil.rmtree(folder)
+        one.end()
 
 
 def log_in(page: Page, machine: Workstation) -> None:
