@@ -51,8 +51,8 @@ from gpucommons.scheduler.core.placement.admission import (
 from gpucommons.scheduler.core.queue import reclaim_cooldown, unused_quota
 from gpucommons.scheduler.core.quota import quota
 
-#: Who could win nothing back; borrowers that begin now lie where something was free.
 _Asked = tuple[Shape, PoolName, TeamName]
+#: Who could win nothing back; borrowers that begin now lie where something was free.
 _NOTHING_TO_WIN_BACK: Entry[_Asked, bool] = Entry("nothing to win back", Fact.REFRESHED, Fact.FREED)
 #: For what no place could be made by all jobs together.
 _NOTHING_TO_RESERVE: Entry[_Asked, bool] = Entry("nothing to reserve", Fact.REFRESHED, Fact.FREED)

@@ -109,10 +109,7 @@ def _change(row: QuotaInput) -> QuotaChange:
 
 
 def _was(row: QuotaInput) -> QuotaModel | None:
-    if row.was is None:
-        return None
-    shown = row.was.model_dump()
-    return _quota(QuotaInput(team=row.team, pool=row.pool, **shown))
+    return None if row.was is None else _quota(row.model_copy(update=row.was.model_dump()))
 
 
 def _said(quota: QuotaModel) -> tuple[tuple[str, str], ...]:
