@@ -12,11 +12,12 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from gpucommons.scheduler.core.explain.blockers import still_blocks
+from gpucommons.scheduler.core.model.demand import WhyNoSlices, every_size
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
@@ -110,8 +111,10 @@ class Forecaster:
         budget: Budget | None = None,
         idle_after_ms: int | None = None,
         upcoming: Callable[[], Sequence[UpcomingNode]] = tuple,
+        why_not: WhyNoSlices = every_size,
     ) -> None:
         self._upcoming = upcoming
+        self._why_not = why_not
         self._loop = loop
         self._now_ms = now_ms
         self._budget = budget
@@ -136,15 +139,12 @@ class Forecaster:
         if workload.state not in WAITING_STATES:
             return None
         found = self._forecasts.get(workload.workload_id)
-        stale_ms = max(STALE_MS, self._slowest_ms)
-        stale = found is None or self._now_ms() - found.made_ms > stale_ms
-        if found is None or stale:
+        if found is None or self._now_ms() - found.made_ms > max(STALE_MS, self._slowest_ms):
             return None
         return in_view_of(self._with_ways_of_now(found, workload), workload.reason)
 
     def _with_ways_of_now(self, found: Forecast, workload: Workload) -> Forecast:
-        ways = self._of_now(found.ways, workload)
-        return found if len(ways) == len(found.ways) else replace(found, ways=ways)
+        return replace(found, ways=self._of_now(found.ways, workload))
 
     def _of_now(
         self, ways: tuple[Counterfactual, ...], workload: Workload
@@ -307,7 +307,7 @@ class Forecaster:
             workload_id = self._asked.popleft()
             if workload_id in kept:
                 continue
-            found = self._pace(_listed(ways(cluster, workload_id, cluster.now_ms)))
+            found = self._pace(_listed(cluster, workload_id, self._why_not))
             if found is None:
                 return
             kept[workload_id] = (now_ms, found)
@@ -317,14 +317,12 @@ class Forecaster:
     def _find_ways(self, cluster: Cluster) -> None:
         """What would start those who have waited longest, one after the other."""
         in_line = [cluster.workloads[one] for one in self._forecasts]
-        for workload in sorted(in_line, key=by_age)[:_WITH_WAYS]:
-            found = self._pace(_listed(ways(cluster, workload.workload_id, cluster.now_ms)))
+        for one in [each.workload_id for each in sorted(in_line, key=by_age)[:_WITH_WAYS]]:
+            found = self._pace(_listed(cluster, one, self._why_not))
             if found is None:
                 return
-            known = self._forecasts.get(workload.workload_id)
-            if known is not None:
-                changed = {workload.workload_id: replace(known, ways=found)}
-                self._forecasts = {**self._forecasts, **changed}
+            if (known := self._forecasts.get(one)) is not None:
+                self._forecasts = {**self._forecasts, one: replace(known, ways=found)}
 
     def _pace(self, playing: Generator[None, None, T]) -> T | None:
         """Play with a rest after each cycle; None when it is to stop."""
@@ -391,10 +389,12 @@ def _is_vague(said: Forecast) -> bool:
     return said.window is None or said.basis is not Basis.KNOWN
 
 
-def _listed(found: Iterator[Counterfactual]) -> Generator[None, None, tuple[Counterfactual, ...]]:
-    """All of them, with a pause after each."""
+def _listed(
+    cluster: Cluster, workload_id: WorkloadId, why_not: WhyNoSlices
+) -> Generator[None, None, tuple[Counterfactual, ...]]:
+    """All ways, with a pause after each."""
     listed = []
-    for way in found:
+    for way in ways(cluster, workload_id, cluster.now_ms, why_not):
         listed.append(way)
         yield
     return tuple(listed)

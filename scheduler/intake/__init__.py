@@ -12,12 +12,13 @@ from gpucommons.scheduler.intake.configuration import (
     quota_of,
 )
 from gpucommons.scheduler.intake.jobs import Found, job_spec
-from gpucommons.scheduler.intake.leases import lease_spec, notebook_pools
+from gpucommons.scheduler.intake.leases import Requester, lease_spec, notebook_pools
 from gpucommons.scheduler.intake.policies import check_pending
 from gpucommons.scheduler.intake.resizing import resized_spec
 
 __all__ = [
     "Found",
+    "Requester",
     "budget_of",
     "check_pending",
     "job_spec",

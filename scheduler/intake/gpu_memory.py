@@ -12,7 +12,12 @@ from collections.abc import Sequence
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device
 from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
-from gpucommons.scheduler.core.model.demand import training_sizes
+from gpucommons.scheduler.core.model.demand import (
+    WhyNoSlices,
+    every_size,
+    training_sizes,
+    without_slices,
+)
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import PoolName, Spec
 from gpucommons.scheduler.errors import Misconfigured
@@ -22,7 +27,10 @@ _MIB_PER_GIB = 1024
 
 
 def settled(
-    roles: Sequence[RoleRequest], pools: tuple[PoolName, ...], cluster: Cluster
+    roles: Sequence[RoleRequest],
+    pools: tuple[PoolName, ...],
+    cluster: Cluster,
+    why_not: WhyNoSlices,
 ) -> tuple[list[RoleRequest], tuple[PoolName, ...]]:
     """The roles with a size each, and the pools in which those sizes have the memory.
 
@@ -38,7 +46,7 @@ def settled(
         if role.gpu_memory_mib is None:
             found.append(role)
             continue
-        least = smallest(role.gpu_memory_mib, role.gpu_kind, pools, cluster)
+        least = smallest(role.gpu_memory_mib, role.gpu_kind, pools, cluster, why_not)
         size = role.milli_gpu or least
         if min(size, WHOLE_MILLI_GPU) < least:
             message = (
@@ -47,10 +55,13 @@ def settled(
             )
             raise Misconfigured(message)
         found.append(role.model_copy(update={"milli_gpu": size}))
+        # What somebody named is refused with the reason, where pools are chosen.
+        hidden = {} if role.milli_gpu else without_slices(pools, (size,), why_not)
         pools = tuple(
             pool
             for pool in pools
-            if memory_of(size, role.gpu_kind, pool, cluster) >= role.gpu_memory_mib
+            if pool not in hidden
+            and memory_of(size, role.gpu_kind, pool, cluster) >= role.gpu_memory_mib
         )
     if not pools:
         message = (
@@ -61,11 +72,17 @@ def settled(
 
 
 def smallest(
-    memory_mib: int, kind: str | None, pools: tuple[PoolName, ...], cluster: Cluster
+    memory_mib: int,
+    kind: str | None,
+    pools: tuple[PoolName, ...],
+    cluster: Cluster,
+    why_not: WhyNoSlices = every_size,
 ) -> int:
     """The smallest share of one GPU with so much memory, in any of these pools."""
     for size in _SIZES:
-        if any(memory_of(size, kind, pool, cluster) >= memory_mib for pool in pools):
+        hidden = without_slices(pools, (size,), why_not)
+        able = (pool for pool in pools if pool not in hidden)
+        if any(memory_of(size, kind, pool, cluster) >= memory_mib for pool in able):
             return size
     most = max((memory_of(WHOLE_MILLI_GPU, kind, pool, cluster) for pool in pools), default=0)
     where = f"the largest GPU of {' and '.join(pools) or 'your pools'} has {_gib(most)}"

@@ -7,7 +7,13 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from gpucommons.scheduler.core.model.demand import may_have, milli_gpu, must_have
+from gpucommons.scheduler.core.model.demand import (
+    WhyNoSlices,
+    every_size,
+    may_have,
+    milli_gpu,
+    must_have,
+)
 from gpucommons.scheduler.core.model.resources import Team
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
@@ -77,6 +83,7 @@ class Found:
     plan: ChosenPlan | None = None
     #: Workloads of this user that wait already.
     pending: int = 0
+    why_not: WhyNoSlices = every_size
 
 
 def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found: Found) -> Spec:
@@ -153,7 +160,7 @@ def _spec(
     low, high = _bounds(request)
     owner = UserName(request.user or principal.name)
     chosen = "priority" in request.model_fields_set
-    asked, pools = settled(request.roles, _pools(request, team, cluster), cluster)
+    asked, pools = settled(request.roles, _pools(request, team, cluster), cluster, found.why_not)
     return Spec(
         kind=Kind(request.kind),
         name=request.name,

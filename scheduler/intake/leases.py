@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
+from gpucommons.scheduler.core.model.demand import WhyNoSlices, without_slices
 from gpucommons.scheduler.core.model.resources import Node, Pool, Team
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Kind, PoolName, Role, Spec, TeamName, UserName
@@ -18,13 +21,18 @@ from gpucommons.scheduler.models import LeaseRequest
 DEFAULT_NAME = "notebook"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Requester:
+    """Who asks for a slice, and for whom."""
+
+    by: UserName
+    user: UserName
+    #: The user's.
+    teams: frozenset[TeamName]
+
+
 def lease_spec(
-    request: LeaseRequest,
-    *,
-    user: UserName,
-    by: UserName,
-    member_of: frozenset[TeamName],
-    cluster: Cluster,
+    request: LeaseRequest, requester: Requester, cluster: Cluster, why_not: WhyNoSlices
 ) -> Spec:
     """The spec of a lease.
 
@@ -34,20 +42,23 @@ def lease_spec(
         With a sentence that names the field or the rule, and what is possible.
     """
     team = choose_team(
-        request.team, member_of, cluster, usable=lambda team: bool(notebook_pools(team, cluster))
+        request.team,
+        requester.teams,
+        cluster,
+        usable=lambda team: bool(notebook_pools(team, cluster)),
     )
     if request.gpu_memory_mib is not None:
-        request = _by_memory(request, request.gpu_memory_mib, team, cluster)
+        request = _by_memory(request, team, cluster, why_not)
     pool = _choose_pool(request, team, cluster)
-    _check_size(request, team, pool, cluster)
+    _check_size(request, team, pool, cluster, why_not)
     check_policies(Asked(environment=request.environment), team, cluster.policy)
     cpu_milli, memory_mib = host_share(pool, cluster, request.milli_gpu)
     return Spec(
         kind=Kind.NOTEBOOK,
         name=request.server_name or DEFAULT_NAME,
         team=team.name,
-        owner=user,
-        submitted_by=by,
+        owner=requester.user,
+        submitted_by=requester.by,
         pools=(pool,),
         roles=(
             Role(
@@ -88,9 +99,10 @@ def check_on_idle(on_idle: str, pool: Pool) -> None:
 
 
 def _by_memory(
-    request: LeaseRequest, memory_mib: int, team: Team, cluster: Cluster
+    request: LeaseRequest, team: Team, cluster: Cluster, why_not: WhyNoSlices
 ) -> LeaseRequest:
     """The same request with the smallest notebook size that has the memory, and its pool."""
+    memory_mib = request.gpu_memory_mib or 0
     mine = notebook_pools(team, cluster)
     pools = [pool for pool in mine if request.pool in (None, pool)]
     sizes = [
@@ -98,6 +110,7 @@ def _by_memory(
         for pool in pools
         for size in cluster.pools[pool].notebook_sizes
         if size <= largest_block(cluster.blocks, team.name, pool)
+        and not without_slices((pool,), (size,), why_not)
     ]
     able = [(size, pool) for size, pool, has in sizes if has >= memory_mib]
     if able:
@@ -149,11 +162,17 @@ def _choose_pool(request: LeaseRequest, team: Team, cluster: Cluster) -> PoolNam
     return able[0]
 
 
-def _check_size(request: LeaseRequest, team: Team, pool: PoolName, cluster: Cluster) -> None:
+def _check_size(
+    request: LeaseRequest, team: Team, pool: PoolName, cluster: Cluster, why_not: WhyNoSlices
+) -> None:
     asked = format_gpus(request.milli_gpu)
     sizes = sorted(cluster.pools[pool].notebook_sizes)
     if request.milli_gpu not in sizes:
-        offered = ", ".join(format_milli_gpu(size) for size in sizes)
+        offered = ", ".join(
+            format_milli_gpu(size)
+            for size in sizes
+            if not without_slices((pool,), (size,), why_not)
+        )
         message = f"{asked} is not a notebook size of pool {pool}: it offers {offered}."
         raise Misconfigured(message)
     largest = largest_block(cluster.blocks, team.name, pool)
@@ -167,6 +186,8 @@ def _check_size(request: LeaseRequest, team: Team, pool: PoolName, cluster: Clus
     if request.gpu_kind is not None and request.gpu_kind not in kinds:
         message = f"Pool {pool} has no GPU of kind {request.gpu_kind!r}; it has {names(kinds)}."
         raise Misconfigured(message)
+    for why in without_slices((pool,), (request.milli_gpu,), why_not).values():
+        raise Misconfigured(why)
 
 
 def host_share(pool: PoolName, cluster: Cluster, milli_gpu: int) -> tuple[int, int]:

@@ -22,11 +22,10 @@ from gpucommons.scheduler.errors import (
     BadRequest,
     Conflict,
     InvalidTransition,
-    Misconfigured,
     Unavailable,
     UnknownWorkload,
 )
-from gpucommons.scheduler.intake import lease_spec
+from gpucommons.scheduler.intake import Requester, lease_spec
 from gpucommons.scheduler.models.text.state_words import state_words
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
@@ -96,16 +95,8 @@ def _spec(service: Service, principal: Principal, request: models.LeaseRequest) 
         message = "user is missing: the hub says for whom it asks."
         raise BadRequest(message)
     user = UserName(request.user) if request.user is not None else principal.name
-    spec = lease_spec(
-        request,
-        user=user,
-        by=principal.name,
-        member_of=service.teams_of(principal, user),
-        cluster=service.loop.cluster,
-    )
-    if (why := service.why_not(spec.pools[0], spec.roles[0].milli_gpu)) is not None:
-        raise Misconfigured(why)
-    return spec
+    requester = Requester(by=principal.name, user=user, teams=service.teams_of(principal, user))
+    return lease_spec(request, requester, service.loop.cluster, service.why_not)
 
 
 # --- looking ---------------------------------------------------------------------------------

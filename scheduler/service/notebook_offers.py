@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.demand import without_slices
 from gpucommons.scheduler.core.model.resources import Pool, Team
 from gpucommons.scheduler.core.model.types import Kind, State, UserName, Workload
 from gpucommons.scheduler.core.quota import quota
@@ -90,7 +91,7 @@ def _offer(
                 lent=size.lent,
             )
             for size in sizes
-            if service.why_not(pool.name, size.milli_gpu) is None
+            if not without_slices((pool.name,), (size.milli_gpu,), service.why_not)
         ],
         isolation=pool.isolation,
         simulated=pool.simulated or any(device.simulated for device in devices),

@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
+from gpucommons.scheduler.core.model.demand import WhyNoSlices, every_size
 from gpucommons.scheduler.core.model.intents import Action, Intent, Submit, Verdict
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import Cluster, Observation
@@ -224,8 +225,7 @@ class Service:
     sample: Callable[[], Sample] | None = None
     #: Pools with the prices of the sample data; None where the cluster's hold.
     priced: Mapping[PoolName, Pool] | None = None
-    #: Why a pool makes no slices of a size; None where it does.
-    why_not: Callable[[PoolName, int], str | None] = lambda _pool, _milli_gpu: None
+    why_not: WhyNoSlices = every_size
     #: Since when nodes of pools are asked for; None while nobody has looked yet.
     nodes_asked: Callable[[], Mapping[PoolName, Sequence[AskedNode]] | None] = dict
     #: Why no node of a pool can be asked for.

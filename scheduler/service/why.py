@@ -58,7 +58,7 @@ def _why(service: Service, principal: Principal, workload: Workload) -> Pending[
         if trials is None:
             trials = Trials(
                 made_ms=now_ms,
-                ways=tuple(counterfactuals.ways(cluster, workload_id, now_ms)),
+                ways=tuple(counterfactuals.ways(cluster, workload_id, now_ms, service.why_not)),
                 at_latest_ms=_at_latest_ms(cluster, workload_id),
             )
             service.trials.keep(cluster, workload_id, trials)

@@ -138,7 +138,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
     where = execution_backend(settings, opened.kept, asked)
     around = _surroundings(opened, asked, where, servers)
     loop = Loop(around)
-    forecaster = _forecaster(opened, loop, scale_ups)
+    forecaster = _forecaster(opened, loop, scale_ups, where)
     advisers = Advisers(where=where, forecaster=forecaster, scale_ups=scale_ups)
     service = _service(opened, around, loop, advisers)
     return Scheduler(
@@ -200,13 +200,16 @@ def _surroundings(
     )
 
 
-def _forecaster(opened: Foundation, loop: Loop, scale_ups: PeriodicScaleUp) -> Forecaster:
+def _forecaster(
+    opened: Foundation, loop: Loop, scale_ups: PeriodicScaleUp, where: ExecutionBackend
+) -> Forecaster:
     return Forecaster(
         loop,
         opened.store,
         now_ms=opened.now_ms,
         idle_after_ms=opened.settings.idle_after_s * 1000,
         upcoming=scale_ups.upcoming,
+        why_not=where.why_not,
     )
 
 

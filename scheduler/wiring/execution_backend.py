@@ -13,6 +13,7 @@ from gpucommons.gpu.extras import coming_with
 from gpucommons.gpu.hibernation.self_test import self_test, self_test_for_users
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.gpu.slices.usage import AuditEntry, UsageMinute
+from gpucommons.scheduler.core.model.demand import WhyNoSlices, every_size
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Cluster
@@ -67,8 +68,7 @@ class ExecutionBackend:
     bound_to: Callable[[WorkerPlacement], Bound | None] = lambda _placement: None
     #: Whether something of a notebook's slice is there that no agent need see.
     has_pod: Callable[[SliceId], bool] = lambda _slice_id: False
-    #: Why a pool makes no slices of a size; None where it does.
-    why_not: Callable[[PoolName, int], str | None] = lambda _pool, _milli_gpu: None
+    why_not: WhyNoSlices = every_size
     #: Why no node of a pool can be asked for.
     nodes_refused: Callable[[], Mapping[PoolName, str]] = dict
     #: Why a user's job cannot have a secret; None where it can, or nobody here knows.

@@ -26,7 +26,7 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks
 from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import NodeSeen
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.on_idle import ON_IDLE
-from gpucommons.scheduler.service import leases, notebook_offers
+from gpucommons.scheduler.service import leases, notebook_offers, why
 from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.spawner.pods.slice_injection import SliceMakers, slice_injection
@@ -222,3 +222,26 @@ def test_a_job_that_names_no_pool_goes_where_its_size_is_made(tmp_path: Path) ->
     named = a_request(role={"milli_gpu": 500}, pools=["gpu", "other"])
     with pytest.raises(Misconfigured, match="Pool gpu gives whole GPUs only"):
         jobs.submit(world.service, ann, named, key=None)
+
+
+def test_memory_finds_the_smallest_size_that_is_made_there(world: ServiceWorld) -> None:
+    with_place(world, {"provider": "dra"})
+    ann = world.principal("ann")
+    # Half a GPU would have it.
+    notebook = models.LeaseRequest(user="ann", gpu_memory_mib=12 * 1024)
+    held = done(leases.acquire(world.service, world.hub_service, notebook, key=None))
+    job = jobs.submit(world.service, ann, a_request(role={"gpu_memory_mib": 12 * 1024}), key=None)
+
+    assert (held.milli_gpu, job.milli_gpu) == (1000, 1000)
+
+
+def test_why_proposes_no_size_that_is_not_made_there(world: ServiceWorld) -> None:
+    with_place(world, {"provider": "dra"})
+    ann = world.principal("ann")
+    jobs.submit(world.service, ann, a_request(role={"milli_gpu": 1000}), key=None)
+    world.pass_time(0)
+    gang = a_request(role={"milli_gpu": 1000, "count": 4})
+    waits = jobs.submit(world.service, ann, gang, key=None)
+    world.pass_time(0)
+    found = done(why.why_job(world.service, ann, waits.id))
+    assert [way.text for way in found.ways] == ["Would start now with 3 workers."]

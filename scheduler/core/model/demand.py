@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -27,6 +27,9 @@ HIGHEST = max(PRIORITIES.values())
 
 #: What a spec asks for, without whose it is.
 Shape = tuple[object, ...]
+
+#: Why a pool makes no slices of a size; None where it does. Who runs its work knows that.
+WhyNoSlices = Callable[[PoolName, int], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,27 @@ def training_sizes(gpus: int) -> tuple[int, ...]:
         *(share for share in _SHARES if gpus),
         *(count * WHOLE_MILLI_GPU for count in whole if count <= gpus),
     )
+
+
+def every_size(_pool: PoolName, _milli_gpu: int) -> None:
+    """Why a pool makes no slices of a size, where all pools make all sizes."""
+
+
+def without_slices(
+    pools: Iterable[PoolName], sizes: Iterable[int], why_not: WhyNoSlices
+) -> dict[PoolName, str]:
+    """Pools that do not make all of these sizes, and why.
+
+    The one rule for what is offered, chosen for somebody, or proposed: none of these sizes there.
+    """
+    asked = tuple(sizes)
+    reasons = ((pool, why_not(pool, size)) for pool in pools for size in asked)
+    return {pool: why for pool, why in reasons if why is not None}
+
+
+def sizes_of(spec: Spec) -> tuple[int, ...]:
+    """Milli-GPU of a worker, role by role."""
+    return tuple(role.milli_gpu for role in spec.roles)
 
 
 def price_limit(spec: Spec, policies: Iterable[Policy]) -> int | None:

@@ -16,10 +16,14 @@ from gpucommons.scheduler.core.explain.blockers import Blocker, BlockerKind, blo
 from gpucommons.scheduler.core.explain.host_resources import in_words
 from gpucommons.scheduler.core.model.demand import (
     PRIORITIES,
+    WhyNoSlices,
     bounds,
+    every_size,
     milli_gpu,
     must_have,
+    sizes_of,
     training_sizes,
+    without_slices,
 )
 from gpucommons.scheduler.core.model.holds import Load
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_final
@@ -64,7 +68,12 @@ class Counterfactual:
         return f"Would be next {self.change}: others would be stopped for it."
 
 
-def ways(cluster: Cluster, workload_id: WorkloadId, now_ms: Millis) -> Iterator[Counterfactual]:
+def ways(
+    cluster: Cluster,
+    workload_id: WorkloadId,
+    now_ms: Millis,
+    why_not: WhyNoSlices = every_size,
+) -> Iterator[Counterfactual]:
     """The smallest change of each kind that would help, cheapest to give first."""
     workload = cluster.workloads.get(workload_id)
     if workload is None or workload.state not in WAITING_STATES or workload.nomination is not None:
@@ -81,7 +90,12 @@ def ways(cluster: Cluster, workload_id: WorkloadId, now_ms: Millis) -> Iterator[
     ):
         found: Counterfactual | None = None
         for way, spec in kind(cluster, workload.spec):
-            at_once = _helps(cluster, replace(workload, spec=spec), now_ms)
+            hidden = without_slices(spec.pools, sizes_of(spec), why_not)
+            able = tuple(pool for pool in spec.pools if pool not in hidden)
+            if not able:
+                continue
+            changed = replace(workload, spec=replace(spec, pools=able))
+            at_once = _helps(cluster, changed, now_ms)
             if at_once is not None and (at_once or found is None):
                 found = replace(way, at_once=at_once)
             if at_once:

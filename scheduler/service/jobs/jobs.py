@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.job_size import check_resizable, size_of
 from gpucommons.scheduler.core.going_on.ways import saved_by
+from gpucommons.scheduler.core.model.demand import sizes_of, without_slices
 from gpucommons.scheduler.core.model.intents import Action, Cancel, Pause, ResizeJob, Resume, Submit
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import (
@@ -185,6 +186,7 @@ def checked_spec(
             is_known or snapshots.are_usable(service, principal, request, team)
         ),
         pending=_waiting(service, principal, request, resumed) if part_of is None else 0,
+        why_not=service.why_not,
     )
     if request.parent is not None:
         authorization.jobs.job(principal, workload_of(service, request.parent))
@@ -206,12 +208,7 @@ def _waiting(
 
 def _able(service: Service, spec: Spec, *, chosen: bool) -> tuple[PoolName, ...]:
     """Its pools, without those that make no slices of its sizes; none of the chosen may be one."""
-    obstacles = {
-        pool: why
-        for pool in spec.pools
-        for role in spec.roles
-        if (why := service.why_not(pool, role.milli_gpu)) is not None
-    }
+    obstacles = without_slices(spec.pools, sizes_of(spec), service.why_not)
     able = tuple(pool for pool in spec.pools if pool not in obstacles)
     if obstacles and (chosen or not able):
         raise Misconfigured(next(iter(obstacles.values())))

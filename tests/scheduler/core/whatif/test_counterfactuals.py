@@ -98,6 +98,45 @@ def test_a_ticket_would_start_with_an_offered_size_only() -> None:
     assert found(world, ticket) == ["Would start now with ¼ GPU."]
 
 
+def whole_gpus_only(pool: PoolName, milli_gpu: int) -> str | None:
+    return f"Pool {pool} gives whole GPUs only." if milli_gpu % 1000 else None
+
+
+def test_no_size_is_proposed_that_the_pool_makes_no_slices_of() -> None:
+    notebooks = World(
+        a_node(gpus=2),
+        pools=[a_pool(notebook_sizes=(250, 1000))],
+        teams=[a_team(fixed_milli_gpu=1500)],
+    )
+    notebooks.ask(Started(workload_id=notebooks.submit(a_notebook("ann", 1000))))
+    ticket = notebooks.submit(a_notebook("ada", 1000))
+    assert list(ways(notebooks.cluster, ticket, notebooks.now, whole_gpus_only)) == []
+
+    training = World(a_node(gpus=4), teams=[a_team(guaranteed_milli_gpu=4000)])
+    training.run(a_job("digits-1"))
+    waits = training.submit(a_job("resnet-1", 1000, workers=4))
+    told = [way.text for way in ways(training.cluster, waits, training.now, whole_gpus_only)]
+    assert told == ["Would start now with 3 workers."]
+
+
+def test_no_pool_is_proposed_that_makes_no_slices_of_the_size() -> None:
+    quota = Quota(guaranteed_milli_gpu=1000)
+    team = a_team(guaranteed_milli_gpu=1000)
+    team = type(team)(name=team.name, quotas={**team.quotas, OTHER: quota})
+    world = World(
+        a_node(gpus=1), a_node("n2", pool=OTHER), pools=[a_pool(), a_pool(OTHER)], teams=[team]
+    )
+    world.run(a_job("digits-1", 1000))
+    waits = world.submit(a_job("digits-2", 500))
+
+    def not_in_other(pool: PoolName, _milli_gpu: int) -> str | None:
+        return "Pool other gives whole GPUs only." if pool == OTHER else None
+
+    assert "Would start now in pool other." in found(world, waits)
+    told = [way.text for way in ways(world.cluster, waits, world.now, not_in_other)]
+    assert [text for text in told if "other" in text] == []
+
+
 def test_no_size_is_named_that_no_form_has() -> None:
     world = World(a_node(gpus=1), teams=[a_team(guaranteed_milli_gpu=1000)])
     world.run(a_job("digits-1", 500))
