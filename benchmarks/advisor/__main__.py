@@ -32,6 +32,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tables", type=Path, default=TABLES, help="folder of tables")
     parser.add_argument("--public", type=Path, help="folder with amp/ and sia/")
     parser.add_argument("--traces", type=Path, nargs="+", default=[], help="of clusters, as CSV")
+    parser.add_argument(
+        "--seeds", type=int, nargs="*", default=clocks.SEEDS, help="of made-up hubs: 1 to 5"
+    )
     parser.add_argument("--parts", nargs="+", choices=_PARTS, default=_PARTS, help="default: all")
     asked = parser.parse_args(arguments)
     found: list[Figure] = []
@@ -44,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
         for public in (amp, sia):
             found += _said(public.figures(asked.public))
     if "clock" in asked.parts:
-        found += _said(clocks.figures(asked.traces))
+        found += _said(clocks.figures(asked.traces, asked.seeds))
     if "torch" in asked.parts:
         found += _said(real_torch.figures())
     results.write(asked.json, (one.line() for one in found))

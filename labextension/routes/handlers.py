@@ -33,6 +33,7 @@ from gpucommons.scheduler.errors import (
     Unavailable,
     Unreachable,
 )
+from gpucommons.scheduler.languages.answers import reader_of, told_in
 from gpucommons.scheduler.models import ErrorView
 
 M = TypeVar("M", bound=BaseModel)
@@ -136,7 +137,7 @@ class ApiHandler(Ours, APIHandler):
             message = AWAY
         self.set_status(error.status)
         view = ErrorView(error=error.code, message=message)
-        self.finish(view.model_dump_json(exclude={"details"}))
+        self._say(view.model_dump_json(exclude={"details"}))
 
     async def show_soon(self) -> None:
         """Something was done: the open tabs shall see it without waiting for its event."""
@@ -147,7 +148,11 @@ class ApiHandler(Ours, APIHandler):
 
     def answer(self, view: BaseModel) -> None:
         """Answer with a view."""
-        self.finish(view.model_dump_json())
+        self._say(view.model_dump_json())
+
+    def _say(self, text: str) -> None:
+        """In the language that the page is shown in."""
+        self.finish(told_in(reader_of(self.request.headers.get("Accept-Language", "")), text))
 
 
 def refuse_others(handler: JupyterHandler, context: ServerContext) -> None:

@@ -18,11 +18,13 @@ from gpucommons.labextension.live.followed_job import Follow
 from gpucommons.labextension.mlflow_runs import Tracking
 from gpucommons.labextension.requests import sentence_of
 from gpucommons.labextension.routes.handlers import Ours
+from gpucommons.scheduler.languages.answers import reader_of, told_in
 from gpucommons.scheduler.models import Model, Ref
 
 #: Jobs that one tab may follow at a time; the oldest gives way.
 MAX_FOLLOWED = 8
 MAX_MESSAGE_BYTES = 4096
+_LOG = '{"type": "log"'
 #: Close code "try again later".
 TRY_LATER = 1013
 
@@ -63,6 +65,8 @@ class TabHandler(Ours, WebSocketMixin, WebSocketHandler, JupyterHandler):
     def open(self, *_arguments: str, **_options: str) -> None:
         """Greet with everything that is known."""
         super().open()
+        #: A browser's socket sends no header of the page's.
+        self.language = reader_of(self.get_query_argument("language", ""))
         self.parts.feed.greet(self.tab)
         self.tab.put(self.parts.sampler.message())
         if self.parts.hibernation is not None:
@@ -90,7 +94,9 @@ class TabHandler(Ours, WebSocketMixin, WebSocketHandler, JupyterHandler):
                 await self._write_next()
 
     async def _write_next(self) -> None:
-        await self.write_message(await self.tab.next())
+        text = await self.tab.next()
+        # What a program printed is nobody's to translate.
+        await self.write_message(text if text.startswith(_LOG) else told_in(self.language, text))
 
     def on_message(self, text: str | bytes) -> None:
         """Follow or unfollow."""

@@ -68,7 +68,10 @@ const server: JupyterFrontEndPlugin<IGpuServer> = {
         }
       });
     }
-    const api = new Api(serviceManager.serverSettings);
+    const api = new Api(
+      serviceManager.serverSettings,
+      translator?.languageCode
+    );
     return { msg, model: new Model(api, number => msg.attempt(number)) };
   }
 };

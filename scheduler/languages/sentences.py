@@ -1,8 +1,8 @@
-"""What the core says, in the reader's language: a sentence is taken apart into its message and its
-arguments, and made again from the message's translation.
+"""What core and advisor say, in the reader's language: a sentence is taken apart into its message and
+its arguments, and made again from the message's translation.
 
-The core says in English why somebody waits, and so it is stored, compared and logged, on all replicas
-and by older releases beside. Its messages stand in :mod:`~gpucommons.scheduler.languages.core_messages`.
+They say it in English, and so it is stored, compared and logged, on all replicas and by older releases
+beside. Its messages stand in :mod:`~gpucommons.scheduler.languages.core_messages` and ``plan_messages``.
 What none of them matches stays as it is, whole: half a sentence in each language helps nobody.
 """
 
@@ -11,9 +11,11 @@ from __future__ import annotations
 import re
 from functools import cache, lru_cache
 
-from gpucommons.scheduler.languages.core_messages import PHRASES, SENTENCES
+from gpucommons.scheduler.languages import core_messages, plan_messages
 from gpucommons.scheduler.languages.texts import ENGLISH, gettext, language, spoken
 
+SENTENCES = (*core_messages.SENTENCES, *plan_messages.SENTENCES)
+PHRASES = (*core_messages.PHRASES, *plan_messages.PHRASES)
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 #: Where a sentence may end; what follows is tried as further ones.
 _END = re.compile(r"(?<=\.) ")
@@ -25,6 +27,7 @@ _VALUES = {
     "number": r"[\d.,<⅛¼⅜½⅝¾⅞]+",
     "gpus": r"[\d.,⅛¼⅜½⅝¾⅞]+ GPUs?",
     "span": r"\d+ (?:s|min|h|d)",
+    "speed": r"[\d.,–e+-]+(?: k)? (?:tokens/s|samples/s|GB/s)",
     "names": r"[^;:()]+?",
     "text": r".+?",
     "words": r".+?",
@@ -35,7 +38,7 @@ _A_NAME = re.compile(_NAME)
 
 
 def sentence(text: str) -> str:
-    """What the core said, in the reader's language; as it is where that is not known."""
+    """What was said, in the reader's language; as it is where that is not known."""
     return translated(text) or text
 
 

@@ -123,6 +123,7 @@ class FakeApi:
         self.job = _make_job()
         self.lease: LeaseView | None = make_lease()
         self.log = ["epoch 1", "epoch 2"]
+        self.advice = AdviceView(declined="Can't say yet.", now_ms=NOW)
         self.events: list[EventView] = []
         self.down = False
         self.environments: Literal["folder", "image"] = "image"
@@ -205,7 +206,7 @@ class FakeApi:
             ),
             ("GET", "advise/together"): TogetherView(text="None wait."),
             ("POST", f"{job_path}/data"): self.job,
-            ("POST", "advise"): AdviceView(declined="Can't say yet.", now_ms=NOW),
+            ("POST", "advise"): self.advice,
             ("POST", f"leases/{LEASE_ID}/keep"): self.lease,
             ("POST", f"leases/{LEASE_ID}/drop"): self.lease,
             ("POST", f"leases/{LEASE_ID}/hibernate"): self.lease,

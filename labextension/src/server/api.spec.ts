@@ -69,7 +69,9 @@ describe('the one connection', () => {
     expect(FakeSocket.last.sent).toEqual([
       { type: 'follow', job: 'j', rank: 0 }
     ]);
-    expect(FakeSocket.last.url).toBe('ws://lab/base/gpucommons/ws');
+    expect(FakeSocket.last.url).toBe(
+      'ws://lab/base/gpucommons/ws?language=de_DE'
+    );
   });
 });
 
@@ -92,6 +94,18 @@ describe('REST', () => {
   it('knows where Notebook 7 shows a folder', () => {
     expect(fakeApi().folderUrl('runs/a b')).toMatch(/\/tree\/runs\/a%20b$/);
     expect(fakeApi().folderUrl('.')).toMatch(/\/tree\/$/);
+  });
+
+  it('asks for sentences in the language of the page', async () => {
+    const asked: (string | null)[] = [];
+    const api = fakeApi((_url, request) => {
+      asked.push(new Headers(request.headers).get('Accept-Language'));
+      return new Response('{"id":"j"}');
+    });
+    await api.act('digits-7', 'pause');
+    await api.again('digits-7', '', 'a-key');
+
+    expect(asked).toEqual(['de_DE', 'de_DE']);
   });
 
   it('refuses in the server’s own sentence', async () => {

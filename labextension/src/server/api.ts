@@ -71,6 +71,8 @@ function spread(ms: number, random: number): number {
 export class Api {
   constructor(
     private readonly _settings: ServerConnection.ISettings,
+    /** Of the page: sentences that the scheduler composed come in it. */
+    private readonly _language = 'en',
     private readonly _random: () => number = Math.random
   ) {}
 
@@ -93,9 +95,9 @@ export class Api {
     window.clearTimeout(this._timer);
     this._drop();
     const { WebSocket: Socket, wsUrl, token, appendToken } = this._settings;
-    let url = `${wsUrl}gpucommons/ws`;
+    let url = `${wsUrl}gpucommons/ws?language=${this._language}`;
     if (appendToken && token !== '') {
-      url += `?token=${encodeURIComponent(token)}`;
+      url += `&token=${encodeURIComponent(token)}`;
     }
     const socket = new Socket(url);
     socket.onopen = () => {
@@ -291,11 +293,12 @@ export class Api {
     if (body !== undefined) {
       init.body = JSON.stringify(body);
     }
+    const headers = new Headers(this._settings.init.headers);
+    headers.set('Accept-Language', this._language);
     if (key !== '') {
-      const headers = new Headers(this._settings.init.headers);
       headers.set('Idempotency-Key', key);
-      init.headers = headers;
     }
+    init.headers = headers;
     const response = await ServerConnection.makeRequest(
       url,
       init,

@@ -77,7 +77,7 @@ export function fakeApi(answer: Answer = () => new Response('{}')): Api {
       );
     }
   });
-  const api = new Api(settings, () => 0.5);
+  const api = new Api(settings, 'de_DE', () => 0.5);
   made.push(api);
   return api;
 }

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
+from gpucommons.scheduler.models import AdviceView
+
 CONFIG = {"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 2, "vocab_size": 100}
 ASKED = {"batch": 8, "sequence": 128, "steps": 10}
 
@@ -35,6 +39,24 @@ async def test_jobs_that_trained_it_are_named_in_place_of_a_file(served: Any, ap
         answer = await served.http.post("gpucommons/advise", json=both)
         assert answer.status_code == 422
         assert "or jobs that trained it" in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("accepted", "said"),
+    [("de_DE", "Es gibt keine GPUs, für die sich planen ließe."), ("en", None), ("xx", None)],
+)
+async def test_why_there_is_no_plan_is_said_in_the_language_of_the_page(
+    served: Any, api: Any, accepted: str, said: str | None
+) -> None:
+    (served.root / "config.json").write_text(json.dumps(CONFIG))
+    english = "There are no GPUs to plan for."
+    api.advice = AdviceView(declined=english, now_ms=0)
+    answer = await served.http.post(
+        "gpucommons/advise",
+        json={"config": "config.json", "asked": ASKED},
+        headers={"Accept-Language": accepted},
+    )
+    assert answer.json()["declined"] == (said or english)
 
 
 async def test_no_other_file_and_no_other_field_gets_through(served: Any, api: Any) -> None:

@@ -17,6 +17,7 @@ from gpucommons.gpu.connections.peer_limits import Crowds
 from gpucommons.labextension.live import fanout
 from gpucommons.labextension.routes import websocket
 from gpucommons.labextension.routes.handlers import SETTING
+from gpucommons.scheduler.models import ReasonView
 
 JOB_ID = "018f0000-0000-7000-8000-000000000001"
 LEASE_ID = "018f0000-0000-7000-8000-0000000000aa"
@@ -123,6 +124,26 @@ async def test_what_happens_arrives_and_refreshes_what_it_touches(served: Any, a
         assert [event["kind"] for event in news["events"]] == ["succeeded"]
         jobs = await tab.next("jobs")
         assert jobs["jobs"][0]["state"] == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("language", "reason", "line"),
+    [("de_DE", "Pausiert.", "Paused."), ("en", "Paused.", "Paused.")],
+)
+async def test_a_tab_gets_reasons_in_its_language_and_what_programs_print_as_it_is(
+    served: Any, api: Any, language: str, reason: str, line: str
+) -> None:
+    why = ReasonView(code="policy", text="Paused.")
+    api.job = api.job.model_copy(update={"reason": why})
+    api.log = [line]
+    socket = await served.websocket(f"gpucommons/ws?language={language}")
+    tab = Tab(socket)
+    jobs = await tab.next("jobs")
+    assert jobs["jobs"][0]["reason"]["text"] == reason
+    await tab.say({"type": "follow", "job": JOB_ID})
+    log = await tab.next("log")
+    assert line in json.dumps(log["lines"])
+    await hang_up(socket)
 
 
 async def test_more_at_once_than_a_mailbox_holds_closes_no_tab(served: Any, api: Any) -> None:
