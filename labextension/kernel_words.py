@@ -25,10 +25,12 @@ _MOST_MESSAGES, _MOST_BYTES = 100_000, 64 * 1024**2
 _LAST_MESSAGES, _LAST_BYTES, _LAST_S = 20_000, 16 * 1024**2, 60
 #: Kept words are said all the same once there are too many of them, or nobody has asked for long. That
 #: this order is done is said at once: the next server would take it for the end of a cell. Remembered
-#: is what fits into JSON: a picture of a widget's own may be memory of the user's that changes.
+#: is what fits into JSON: a picture of a widget's own may be memory of the user's that changes. A socket
+#: that sends takes along the news of who comes and goes, and nothing tells that they are to be read: so a
+#: word looks for them first. Read late, the last listener's leaving may be older than the next one's coming.
 _SILENCE = """
 def _gpucommons_silence(order, mark, kind, names, most, most_bytes, last, longest_s=60):
-    import base64, collections, json, os, time
+    import base64, collections, json, os, time, zmq
     kernel = get_ipython().kernel
     thread = getattr(kernel, 'iopub_thread', None)
     if not all(hasattr(thread, name) for name in names):
@@ -66,11 +68,18 @@ def _gpucommons_silence(order, mark, kind, names, most, most_bytes, last, longes
                 speak(words)
         thread._really_send = keep
         thread.io_loop.call_later(longest_s, speak, words)
-    def remember():
+    def is_unread(socket):
+        return socket.get(zmq.EVENTS) & zmq.POLLIN
+    def remember(stream):
         send = thread._really_send
         said, size = collections.deque(), [0]
         most_said, most_said_bytes, longest_said_s = last
         def say(*given, **options):
+            if os.getpid() == process and is_unread(stream.socket):
+                was_silent = '_gpucommons_kept' in own
+                stream.flush(zmq.POLLIN)
+                if '_gpucommons_kept' in own and not was_silent:
+                    return thread._really_send(*given, **options)
             message = given[0][given[0].index(b'<IDS|MSG>') + 2:]
             if os.getpid() == process and len(message) == 4:
                 now = time.monotonic()
@@ -98,12 +107,12 @@ def _gpucommons_silence(order, mark, kind, names, most, most_bytes, last, longes
         thread._gpucommons_looks, hear = True, thread._handle_subscription
         def heard(frames):
             hear(frames)
-            # The last who listened to all is gone.
-            if any(bytes(frame) == b'\\0' for frame in frames):
+            # The last who listened to all is gone, unless what is unread says that somebody has come.
+            if any(bytes(frame) == b'\\0' for frame in frames) and not is_unread(stream.socket):
                 fall_silent()
         stream.on_recv(heard)
         if '_gpucommons_kept' not in own:
-            remember()
+            remember(stream)
     def obey():
         if order == 'silent':
             fall_silent()

@@ -148,6 +148,7 @@ class _Listener:
 
     def __init__(self, kernel: AsyncIOLoopKernelManager) -> None:
         self.lines: list[int] = []
+        self.texts: list[str] = []
         self.complaints = ""
         self.marks: set[str] = set()
         self.asked_by: set[str] = set()
@@ -163,7 +164,8 @@ class _Listener:
         if header["msg_type"] == MARK:
             self.marks.add(content["mark"])
         elif content.get("name") == "stdout":
-            self.newest[parent["msg_id"]] = header["msg_id"]
+            self.newest[parent.get("msg_id", "")] = header["msg_id"]
+            self.texts.append(content["text"])
             self.lines += map(int, content["text"].split())
         elif content.get("name") == "stderr":
             self.complaints += content["text"]
@@ -290,6 +292,53 @@ async def test_a_kernel_whose_server_is_killed_keeps_its_words_until_the_next_on
 
     told = written + after.lines
     assert told == _without_gap(told)
+
+
+#: The thread that says what cells print is late: what it says takes along the news of who comes and goes, and
+#: leaves them unread, as in a kernel that has just been woken on a busy machine.
+_LATE = """
+import os, pathlib, time, zmq
+def late():
+    pathlib.Path("late").touch()
+    while not os.path.exists("back"):
+        if thread.socket.get(zmq.EVENTS) & zmq.POLLIN:
+            pathlib.Path("gone").touch()
+        session.send(thread.socket, "stream", {"name": "stdout", "text": ""})
+        time.sleep(0.01)
+thread, session = get_ipython().kernel.iopub_thread, get_ipython().kernel.session
+thread.schedule(late)
+"""
+
+
+@pytest.mark.timeout(60)
+async def test_that_nobody_heard_a_kernel_once_is_old_news_when_somebody_hears_it_again(
+    real: Any, tmp_path: Path, printed: Callable[[], int]
+) -> None:
+    before = _Listener(real)
+    Acquaintance(real).keep_words_when_alone()
+    await _until(lambda: len(before.marks) == 1)
+    shell = real.connect_shell()
+    shell.on_recv(lambda _parts: None)
+    real.session.send(shell, "execute_request", {"code": _LATE + _PRINTS, "silent": False})
+    await _until((tmp_path / "late").exists)
+    for stream in (real._activity_stream, before.stream):
+        stream.close()
+    await _until((tmp_path / "gone").exists)
+    now = _Listener(real)
+    await _until(lambda: "" in now.texts)
+    (tmp_path / "back").touch()
+    await _until(lambda: len(now.lines) > 10)
+
+    # A page comes beside it.
+    page = _Listener(real)
+    heard = printed()
+    await _until(lambda: printed() > heard + 100)
+    (tmp_path / "enough").touch()
+    await _until(lambda: now.lines[-1] == printed() - 1)
+
+    assert now.lines == _without_gap(now.lines)
+    for stream in (now.stream, page.stream, shell):
+        stream.close()
 
 
 @pytest.mark.timeout(120)
