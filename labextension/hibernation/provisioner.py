@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -73,9 +73,7 @@ class HibernatingProvisioner(LocalProvisioner):
         self.tree = keeper.tree(self.kernel_id)
         if record is not None:
             self.moved = self._take_connection(record, self.tree)
-            # Also on a full disk: this server knows it.
-            with suppress(OSError):
-                keeper.note(self.moved)
+            self._note(self.moved)
         kwargs = await self._as_ever(kwargs)
         alive = this_process()
         handed = () if alive is None else (alive,)
@@ -133,11 +131,15 @@ class HibernatingProvisioner(LocalProvisioner):
         info, image = dict(record.connection), tree.image()
         self._let_ports_go()
         if image is not None:
-            own, others = _of_kernel(info, listening_ports(image))
+            ports = listening_ports(image)
+            # Where a server was killed as it moved them, the image knows how far it came.
+            info |= {name: _now(info[name], record, ports) for name in PORTS}
+            own, others = _of_kernel(info, ports)
             moved = {port: self._new_port(info["ip"], reuses=own[port]) for port in own}
             taken = _taken(info["ip"], others)
+            self._note(record.model_copy(update={"connection": info, "moving": moved}))
             move_ports(let_files_grow(image), moved | taken)
-            info |= {name: moved.get(info[name], info[name]) for name in PORTS}
+            info = info | {name: moved.get(info[name], info[name]) for name in PORTS}
             if taken:
                 self.log.info("ports of kernel %s are taken and moved: %s", self.kernel_id, taken)
         for name in PORTS:
@@ -146,7 +148,13 @@ class HibernatingProvisioner(LocalProvisioner):
         # So that the file is written anew, and no other ports are looked for.
         manager._connection_file_written = False
         self.ports_cached = True
-        return record.model_copy(update={"connection": info})
+        return record.model_copy(update={"connection": info, "moving": {}})
+
+    def _note(self, record: Record) -> None:
+        """Also on a full disk its server knows it."""
+        if self._keeper is not None:
+            with suppress(OSError):
+                self._keeper.note(record)
 
     def _new_port(self, address: str, *, reuses: bool) -> int:
         if not reuses:
@@ -174,6 +182,12 @@ def _held_port(address: str) -> socket.socket:
             return hold_tcp(port, address)
         except OSError:
             cache.return_port(port)
+
+
+def _now(port: int, record: Record, ports: Container[int]) -> int:
+    """Where the image listens that was, or was to be, moved from this port."""
+    moved = record.moving.get(port, port)
+    return moved if moved in ports and port not in ports else port
 
 
 def _of_kernel(

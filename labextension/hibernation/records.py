@@ -49,6 +49,8 @@ class Record(BaseModel):
     cwd: str | None
     #: Ports, key and the like, as in a connection file.
     connection: dict[str, Any]
+    #: Noted before its image is changed: it listens at these new ports, or still at the old ones.
+    moving: dict[int, int] = {}
     sessions: list[SessionRow]
     execution_state: str
     #: ISO 8601.

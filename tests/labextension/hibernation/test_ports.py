@@ -56,6 +56,16 @@ def _is_robbed(self, record, tree):
     return moved
 _Woken._take_connection = _is_robbed
 """
+#: Dies without a word where the image listens elsewhere, and nobody else has heard of it.
+_KILLED = """
+import os, signal
+from gpucommons.labextension.hibernation import provisioner
+_move = provisioner.move_ports
+def _is_killed(image, moved):
+    _move(image, moved)
+    os.kill(os.getpid(), signal.SIGKILL)
+provisioner.move_ports = _is_killed
+"""
 _COUNTS = """
 import os, time
 n = 0
@@ -149,6 +159,26 @@ def test_one_whose_ports_are_always_taken_waits_for_a_later_start(begin: Begin) 
     server.prelude = ""
     server.start()
     assert server.page(kernel).run("print(x + 1)") == "42"
+    assert lost(server) == {}
+
+
+def test_a_server_that_is_killed_between_moving_ports_and_noting_them_loses_nothing(
+    begin: Begin,
+) -> None:
+    server = begin("")
+    kernel, session = opened(server)
+    server.page(kernel).run("x = 41")
+    server.stop()
+    server.prelude = _KILLED
+    for _ in range(2):
+        with pytest.raises(AssertionError):
+            server.start()
+
+    server.prelude = ""
+    server.start()
+
+    assert server.page(kernel).run("print(x + 1)") == "42"
+    assert sessions(server) == {session: kernel}
     assert lost(server) == {}
 
 
