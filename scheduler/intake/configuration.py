@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.model.price_and_budget import Budget, BudgetPolic
 from gpucommons.scheduler.core.model.resources import Growth, Measured, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName, UserName
-from gpucommons.scheduler.errors import Conflict, Misconfigured, UnknownPool, UnknownTeam
+from gpucommons.scheduler.errors import Misconfigured, UnknownPool, UnknownTeam
 from gpucommons.scheduler.intake.paying_team import names
 from gpucommons.scheduler.money import to_micro
 
@@ -81,8 +81,6 @@ def planned_quotas(
     ------
     Misconfigured, UnknownTeam, UnknownPool
         When a row names what is not there, or two rows the same.
-    Conflict
-        When a quota is no longer what it was for whoever changes it.
     """
     planned: dict[tuple[TeamName, PoolName], Quota] = {}
     for change in changes.changes:
@@ -97,18 +95,17 @@ def planned_quotas(
             message = f"{change.team} in pool {change.pool} is set twice: keep one of the rows."
             raise Misconfigured(message)
         _check_quota(change.team, change.pool, change.quota)
-        _must_be_as_seen(change, cluster.teams[key[0]].quotas.get(key[1], Quota()))
         planned[key] = quota_of(change.quota)
     return planned
 
 
-def _must_be_as_seen(change: models.QuotaChange, now: Quota) -> None:
-    if change.was is not None and quota_of(change.was) != now:
-        message = (
-            f"The quota of {change.team} in pool {change.pool} was changed meanwhile. Nothing was saved:"
-            " look at it anew, and change it then."
-        )
-        raise Conflict(message)
+def seen_quotas(changes: models.QuotaChanges) -> dict[tuple[TeamName, PoolName], Quota]:
+    """What the rows' quotas were for whoever changes them, where a row says so."""
+    return {
+        (TeamName(change.team), PoolName(change.pool)): quota_of(change.was)
+        for change in changes.changes
+        if change.was is not None
+    }
 
 
 def _once(what: str, found: list[str]) -> None:

@@ -215,6 +215,8 @@ class SetQuotas:
     """New quotas, all or none; refused where they cannot be laid out."""
 
     quotas: Mapping[tuple[TeamName, PoolName], Quota]
+    #: What some of them were for whoever changes them; refused where that is so no longer.
+    seen: Mapping[tuple[TeamName, PoolName], Quota] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

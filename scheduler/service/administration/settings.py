@@ -12,7 +12,7 @@ from gpucommons.scheduler.core.model.resources import NodeState, Team
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName
 from gpucommons.scheduler.errors import CannotLayOut, Conflict, Misconfigured, UnknownNode
-from gpucommons.scheduler.intake.configuration import plan_config, planned_quotas
+from gpucommons.scheduler.intake.configuration import plan_config, planned_quotas, seen_quotas
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.administration.dry_run import told_if, what_if
@@ -105,7 +105,7 @@ def set_quotas(
     """Save several quotas together, or only say whether they can be laid out."""
     authorization.cluster.set_quotas(principal)
     cluster = service.loop.cluster
-    action = SetQuotas(quotas=planned_quotas(changes, cluster))
+    action = SetQuotas(quotas=planned_quotas(changes, cluster), seen=seen_quotas(changes))
     pools = sorted({pool for _, pool in action.quotas})
     if not changes.dry_run:
         for name, _ in action.quotas:

@@ -30,7 +30,7 @@ from gpucommons.scheduler.core.model.intents import (
     SetQuotas,
 )
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.resources import Team
+from gpucommons.scheduler.core.model.resources import Quota, Team
 from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.errors import Conflict, SchedulerError, UnknownTeam
@@ -42,6 +42,13 @@ def set_quotas(cycle: CycleState, action: SetQuotas, by: str) -> None:
     for (name, pool), new in action.quotas.items():
         known_team(cycle, name)
         known_pool(cycle, pool)
+        now = teams[name].quotas.get(pool, Quota())
+        if action.seen.get((name, pool), now) != now:
+            message = (
+                f"The quota of {name} in pool {pool} was changed meanwhile. Nothing was saved: look at"
+                " it anew, and change it then."
+            )
+            raise Conflict(message)
         teams[name] = replace(teams[name], quotas={**teams[name].quotas, pool: new})
     _save_teams(cycle, teams, by)
 

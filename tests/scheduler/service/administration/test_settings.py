@@ -67,6 +67,24 @@ def test_an_edit_of_what_another_has_changed_meanwhile_is_refused(world: Service
     assert quota_of(world, "vision") == (500, 1500)
 
 
+def test_of_two_edits_of_one_quota_in_one_cycle_the_second_is_refused(
+    world: ServiceWorld,
+) -> None:
+    was = models.QuotaModel(fixed_milli_gpu=1000, guaranteed_milli_gpu=1000)
+    first, second = (
+        settings.set_quotas(
+            world.service,
+            world.admin,
+            models.QuotaChanges(changes=[row.model_copy(update={"was": was})]),
+        )
+        for row in changes(("vision", 500, 1500)).changes + changes(("vision", 0, 500)).changes
+    )
+    done(first)
+    with pytest.raises(Conflict, match="changed meanwhile"):
+        done(second)
+    assert quota_of(world, "vision") == (500, 1500)
+
+
 @pytest.mark.parametrize(
     ("limit", "sizes"),
     [
