@@ -160,12 +160,17 @@ def _row(name: str, label: str, figures: models.ReplayFigures) -> tuple[Any, ...
         name,
         label,
         figures.jobs,
-        waited(figures.median_wait_s),
-        waited(figures.worst_tenth_wait_s),
+        _wait(figures.median_wait_s, figures.median_is_open),
+        _wait(figures.worst_tenth_wait_s, figures.worst_tenth_is_open),
         f"{figures.held_gpu_h:.3f}",
         figures.evictions,
         f"{figures.lost_gpu_h:.3f}",
     )
+
+
+def _wait(seconds: int | None, is_open: bool) -> str:
+    """Who never started waited longer than was looked."""
+    return f"over {waited(seconds)}" if is_open else waited(seconds)
 
 
 def _draw(path: Path, answer: models.ReplayView) -> None:

@@ -17,7 +17,7 @@ _SAID = frozenset(
     {
         *("text", "unblock", "ways", "span", "note", "notes", "message"),
         *("declined", "plain_text", "why", "layout", "script"),
-        *("memory_text", "wait_text", "wait_note"),
+        *("memory_text", "wait_text", "wait_note", "on_idle_text"),
     }
 )
 

@@ -1,8 +1,8 @@
-"""What core and advisor say, in the reader's language: a sentence is taken apart into its message and
+"""What the scheduler composes, in the reader's language: a sentence is taken apart into its message and
 its arguments, and made again from the message's translation.
 
-They say it in English, and so it is stored, compared and logged, on all replicas and by older releases
-beside. Its messages stand in :mod:`~gpucommons.scheduler.languages.core_messages` and ``plan_messages``.
+It is said in English, and so it is stored, compared and logged, on all replicas and by older releases
+beside. The messages stand in :mod:`~gpucommons.scheduler.languages.core_messages` and others beside it.
 What none of them matches stays as it is, whole: half a sentence in each language helps nobody.
 """
 
@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from functools import cache, lru_cache
 
-from gpucommons.scheduler.languages import core_messages, plan_messages
+from gpucommons.scheduler.languages import admin_messages, core_messages, plan_messages
 from gpucommons.scheduler.languages.texts import ENGLISH, gettext, language, spoken
 
-SENTENCES = (*core_messages.SENTENCES, *plan_messages.SENTENCES)
-PHRASES = (*core_messages.PHRASES, *plan_messages.PHRASES)
+_MESSAGES = (core_messages, plan_messages, admin_messages)
+SENTENCES = tuple(one for messages in _MESSAGES for one in messages.SENTENCES)
+PHRASES = tuple(one for messages in _MESSAGES for one in messages.PHRASES)
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 #: Where a sentence may end; what follows is tried as further ones.
 _END = re.compile(r"(?<=\.) ")

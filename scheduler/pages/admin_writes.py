@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import BadRequest, Forbidden, SchedulerError
+from gpucommons.scheduler.languages.sentences import sentence
 from gpucommons.scheduler.languages.texts import gettext
 from gpucommons.scheduler.models import (
     LayoutView,
@@ -109,7 +110,7 @@ class ReplayQuotas(_AdminWrite):
                 raise
             self.answer({"text": str(error), "rows": []})
             return
-        self.answer({"text": answer.text, "rows": replay_rows(answer)})
+        self.answer({"text": sentence(answer.text), "rows": replay_rows(answer)})
 
 
 class ReplayOnMore(PageHandler):

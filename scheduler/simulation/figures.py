@@ -17,6 +17,9 @@ class Figures:
     median_wait_ms: int | None
     #: One in ten waited longer.
     worst_tenth_wait_ms: int | None
+    #: The one that this is the wait of never started: it waited at least so long.
+    median_is_open: bool
+    worst_tenth_is_open: bool
     held_milli_gpu_ms: int
     evictions: int
     lost_milli_gpu_ms: int
@@ -65,13 +68,15 @@ def outcome_of(record: Record, *, from_ms: int, until_ms: int, capacity_milli_gp
 
 def _figures(record: Record, from_ms: int, until_ms: int, team: TeamName | None) -> Figures:
     stories = [one for one in record.stories.values() if team in (None, one.team)]
-    waits = sorted(
-        wait for one in stories if (wait := _wait_ms(one, from_ms, until_ms)) is not None
-    )
+    waits = sorted(wait for one in stories if (wait := _wait(one, from_ms, until_ms)) is not None)
+    median_ms, median_is_open = _at(waits, 50)
+    worst_ms, worst_is_open = _at(waits, 90)
     return Figures(
         jobs=len(waits),
-        median_wait_ms=_at(waits, 50),
-        worst_tenth_wait_ms=_at(waits, 90),
+        median_wait_ms=median_ms,
+        worst_tenth_wait_ms=worst_ms,
+        median_is_open=median_is_open,
+        worst_tenth_is_open=worst_is_open,
         held_milli_gpu_ms=record.held(from_ms, until_ms, team),
         evictions=sum(
             one.at_ms < until_ms and team in (None, one.team) for one in record.evictions
@@ -80,13 +85,16 @@ def _figures(record: Record, from_ms: int, until_ms: int, team: TeamName | None)
     )
 
 
-def _wait_ms(story: Story, from_ms: int, until_ms: int) -> int | None:
-    """How long it waited; None for what was there before or came after, or was refused."""
+def _wait(story: Story, from_ms: int, until_ms: int) -> tuple[int, bool] | None:
+    """How long it waited, and whether it still did at the end; None for what was there before or came
+    after, or was refused.
+    """
     if story.refused is not None or not from_ms <= story.submitted_ms < until_ms:
         return None
-    started_ms = until_ms if story.started_ms is None else story.started_ms
-    return max(0, min(started_ms, until_ms) - story.submitted_ms)
+    is_open = story.started_ms is None or story.started_ms > until_ms
+    started_ms = until_ms if story.started_ms is None else min(story.started_ms, until_ms)
+    return max(0, started_ms - story.submitted_ms), is_open
 
 
-def _at(ordered: Sequence[int], percent: int) -> int | None:
-    return ordered[-(-len(ordered) * percent // 100) - 1] if ordered else None
+def _at(ordered: Sequence[tuple[int, bool]], percent: int) -> tuple[int | None, bool]:
+    return ordered[-(-len(ordered) * percent // 100) - 1] if ordered else (None, False)

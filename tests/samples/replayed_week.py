@@ -11,7 +11,13 @@ def replayed() -> models.ReplayView:
         jobs=4, median_wait_s=0, worst_tenth_wait_s=290, held_gpu_h=8, evictions=2, lost_gpu_h=0.5
     )
     after = models.ReplayFigures(
-        jobs=4, median_wait_s=40, worst_tenth_wait_s=10_800, held_gpu_h=6, evictions=0, lost_gpu_h=0
+        jobs=4,
+        median_wait_s=40,
+        worst_tenth_wait_s=10_800,
+        worst_tenth_is_open=True,
+        held_gpu_h=6,
+        evictions=0,
+        lost_gpu_h=0,
     )
     sides = [
         models.ReplaySide(

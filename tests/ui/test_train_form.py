@@ -98,6 +98,9 @@ def test_a_plan_fills_the_form(lab: LabServer, open_lab: Open) -> None:
     assert width[0] <= width[1]
     train.get_by_role("button", name="Use this plan").first.click()
     expect(train).to_contain_text("Only in pool train, as the plan says.")
+    # What it filled in lies above the answer: the reader is led there.
+    expect(train.get_by_label("Workers", exact=True)).to_be_focused()
+    expect(train.get_by_label("Workers", exact=True)).to_be_in_viewport()
     expect(train.get_by_role("radio", name="4", exact=True)).to_be_checked()
     train.get_by_role("button", name="Submit").click()
     expect(train.get_by_role("button", name="Submit")).to_be_enabled()

@@ -9,6 +9,7 @@ export const SUBMIT = 'gc-submit';
 const PLACES = {
   first: `#${FIRST}`,
   submit: `#${SUBMIT}`,
+  workers: '#gc-workers',
   more: '.gc-More :is(input,select)',
   advice: '.gc-Advice :is(input,select)'
 };

@@ -30,7 +30,7 @@ import { IFilesPreview, IJob, IQuote } from '../server/types';
 const DEBOUNCE_MS = 300;
 
 /** Places of the form that the focus is sent to. */
-export type Place = 'first' | 'more' | 'advice' | 'submit';
+export type Place = 'first' | 'more' | 'advice' | 'submit' | 'workers';
 
 export class TrainModel {
   constructor(
@@ -289,7 +289,9 @@ export class TrainModel {
       const answer = await call(form, (this._key ??= UUID.uuid4()));
       this._key = null;
       this._isEdited = false;
-      this.form = { ...form, name: '', isScheduled: false };
+      // A plan is for one job: so is the pool that it named.
+      const next = form.plan ? { plan: '', pool: '' } : {};
+      this.form = { ...form, ...next, name: '', isScheduled: false };
       if (form.source.kind === 'job') {
         this._isChosen = false;
         this.form = { ...EMPTY_FORM, team: form.team };

@@ -284,6 +284,38 @@ it('says no end where the wait is not known, and no number where it declines', (
   expect(declined).not.toContain('Use this plan');
 });
 
+it('forgets the plan and its pool with the job that took it', async () => {
+  const train = made();
+  vi.spyOn(train, 'mistakes', 'get').mockReturnValue([]);
+  takePlan(train, PLAN, []);
+  await train.send(() => Promise.resolve(makeJob()));
+  expect(train.form).toMatchObject({ plan: '', pool: '', milliGpu: 4000 });
+});
+
+it('leads to what a plan has filled in', () => {
+  const train = made();
+  const host = document.createElement('div');
+  const root = createRoot(host);
+  vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true);
+  act(() => {
+    root.render(
+      React.createElement(
+        PanelContext.Provider,
+        { value: { train, msg, model: NO_JOBS, commands: {} } as never },
+        React.createElement(Plans, { advice: ADVICE })
+      )
+    );
+  });
+  act(() => {
+    host.querySelector('button')?.click();
+  });
+  expect(train.form.pool).toBe('train');
+  expect(train.wanted).toBe('workers');
+  act(() => {
+    root.unmount();
+  });
+});
+
 it('fills the form with a plan, as an existing launcher runs it', () => {
   const train = made();
   takePlan(train, PLAN, [3600, 21_600, null]);
@@ -291,8 +323,12 @@ it('fills the form with a plan, as an existing launcher runs it', () => {
   expect(request.roles[0]).toMatchObject({ count: 1, milli_gpu: 4000 });
   expect(request).toMatchObject({ launcher: 'torchrun', pools: ['train'] });
 
-  takePlan(train, { ...PLAN, gpus: 1, milli_gpu: 1000, launcher: 'plain' }, []);
-  expect(jobRequest(train.form).launcher).toBe('plain');
+  const other = { ...PLAN, pool: 'other', milli_gpu: 1000, launcher: 'plain' };
+  takePlan(train, other, []);
+  expect(jobRequest(train.form)).toMatchObject({
+    launcher: 'plain',
+    pools: ['other']
+  });
 
   train.prefill(makeJob());
   expect(jobRequest(train.form)).not.toHaveProperty('pools', ['train']);

@@ -331,6 +331,7 @@ function Plan(props: { plan: IPlan; advice: IAdvice }): React.JSX.Element {
         onClick={() => {
           takePlan(train, plan, model.timeLimits);
           setSaid(msg.taken(train.form));
+          train.goTo('workers');
         }}
       >
         {trans.__('Use this plan')}

@@ -30,6 +30,9 @@ class ReplayFigures(View):
     median_wait_s: int | None = None
     #: One in ten waited longer.
     worst_tenth_wait_s: int | None = None
+    #: Whoever waited so long never started: their wait is longer than that.
+    median_is_open: bool = False
+    worst_tenth_is_open: bool = False
     held_gpu_h: float
     evictions: int
     lost_gpu_h: float

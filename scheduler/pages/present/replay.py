@@ -30,8 +30,8 @@ def replay_rows(answer: ReplayView) -> list[list[str]]:
 
 def _cells(before: ReplayFigures, after: ReplayFigures, free: str) -> list[str]:
     return [
-        _both(waited(before.median_wait_s), waited(after.median_wait_s)),
-        _both(waited(before.worst_tenth_wait_s), waited(after.worst_tenth_wait_s)),
+        _both(*(_wait(one.median_wait_s, one.median_is_open) for one in (before, after))),
+        _both(*(_wait(one.worst_tenth_wait_s, one.worst_tenth_is_open) for one in (before, after))),
         free,
         _both(str(before.evictions), str(after.evictions)),
         _both(_hours(before.lost_gpu_h), _hours(after.lost_gpu_h)),
@@ -40,6 +40,13 @@ def _cells(before: ReplayFigures, after: ReplayFigures, free: str) -> list[str]:
 
 def _both(before: str, after: str) -> str:
     return before if before == after else f"{before} → {after}"
+
+
+def _wait(seconds: int | None, is_open: bool) -> str:
+    """Who never started waited longer than was looked."""
+    if seconds is None or not is_open:
+        return waited(seconds)
+    return gettext("over %(span)s", span=waited(seconds))
 
 
 def _hours(gpu_h: float) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.scheduler.models.reports import FinishedWeek, ReportDay, UsePoint
 from gpucommons.scheduler.models.text.number_words import decimal
@@ -48,6 +49,7 @@ _MOST_STEPS = 4
 #: What was lost is seen, however little it is.
 _THINNEST = 2.0
 _PER_GPU_HOURS = 100
+_EIGHTH = WHOLE_MILLI_GPU // 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,8 +118,12 @@ class Days:
 
 
 def gpus(milli_gpu: int | None) -> str:
-    """``31.4``; an en dash where it is not known."""
-    return "–" if milli_gpu is None else decimal(f"{milli_gpu / WHOLE_MILLI_GPU:.1f}")
+    """``2½`` as everywhere, a mean ``31.4``; an en dash where it is not known."""
+    if milli_gpu is None:
+        return "–"
+    if milli_gpu % _EIGHTH == 0:
+        return format_milli_gpu(milli_gpu)
+    return decimal(f"{milli_gpu / WHOLE_MILLI_GPU:.1f}")
 
 
 def moment(at_ms: int, step_ms: int) -> str:
@@ -245,7 +251,10 @@ def _day_of_month(at: datetime) -> str:
 def per_gpu_hours(one: FinishedWeek) -> str:
     """Finished for each hundred GPU hours that were held; "" where none was."""
     hours = one.held_milli_gpu_h / WHOLE_MILLI_GPU
-    return decimal(f"{_PER_GPU_HOURS * one.finished / hours:.1f}") if hours else ""
+    if not hours:
+        return ""
+    rate = _PER_GPU_HOURS * one.finished / hours
+    return words.amount(rate, ",.0f" if rate >= _PER_GPU_HOURS else ".1f")
 
 
 def days(found: Sequence[ReportDay]) -> Days | None:

@@ -196,6 +196,8 @@ def _figures_view(figures: Figures) -> models.ReplayFigures:
         jobs=figures.jobs,
         median_wait_s=_seconds(figures.median_wait_ms),
         worst_tenth_wait_s=_seconds(figures.worst_tenth_wait_ms),
+        median_is_open=figures.median_is_open,
+        worst_tenth_is_open=figures.worst_tenth_is_open,
         held_gpu_h=_gpu_h(figures.held_milli_gpu_ms),
         evictions=figures.evictions,
         lost_gpu_h=_gpu_h(figures.lost_milli_gpu_ms),

@@ -139,7 +139,7 @@ def _wait(run: PlannedRun) -> models.JudgedLine:
 
 
 def wait_right(run: PlannedRun) -> bool | None:
-    """Whether it started when it was said to; None where that was said of another moment."""
+    """Whether it waited as it was said to, also after stops; None where that was said of another moment."""
     said, waited = run.plan.wait_s, run.actual.wait_ms
     if said is None or waited is None or run.submitted_ms - run.plan.made_ms > AT_ONCE_MS:
         return None

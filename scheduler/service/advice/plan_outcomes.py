@@ -73,13 +73,29 @@ def _actual(seen: Seen, plan: ChosenPlan) -> Actual:
         step_s=step_s,
         step_note=note,
         memory_mib=_memory_mib(seen, longest),
-        wait_ms=None
-        if not workload.attempts
-        else max(0, workload.attempts[0].reserved_ms - workload.submitted_ms),
+        wait_ms=_waited_ms(workload),
         held_milli_gpu_ms=sum(row.held_milli_gpu_ms for row in seen.rows),
         cost_micro=cost.micro if cost.priced and not cost.unpriced else None,
         ran_out=_filled_gpu_memory(workload),
     )
+
+
+def _waited_ms(workload: Workload) -> int | None:
+    """All that it waited for GPUs, also after a stop, without what it was paused; None before its start."""
+    if not workload.attempts:
+        return None
+    ends = (workload.submitted_ms, *(one.ended_ms for one in workload.attempts[:-1]))
+    gaps = [
+        (end, one.reserved_ms)
+        for end, one in zip(ends, workload.attempts, strict=True)
+        if end is not None and end < one.reserved_ms
+    ]
+    paused_ms = sum(
+        max(0, min(end, pause.to_ms) - max(begin, pause.from_ms))
+        for begin, end in gaps
+        for pause in workload.pauses
+    )
+    return sum(end - begin for begin, end in gaps) - paused_ms
 
 
 def _filled_gpu_memory(workload: Workload) -> bool:

@@ -33,6 +33,7 @@ class Actual:
     step_note: str = ""
     #: Most GPU memory, per GPU.
     memory_mib: int | None = None
+    #: For GPUs, also after stops. Until 2026-11-30 up to the first start alone.
     wait_ms: int | None = None
     held_milli_gpu_ms: int = 0
     cost_micro: int | None = None

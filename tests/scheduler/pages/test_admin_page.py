@@ -504,7 +504,7 @@ async def test_last_week_is_replayed_under_the_edits_and_nothing_is_saved(
     assert answer["rows"][1] == [
         "vision",
         "0 s → 40 s",
-        "5 min → 3.0 h",
+        "5 min → over 3.0 h",
         "",
         "2 → 0",
         "0.500 → 0.000",

@@ -19,7 +19,7 @@ from gpucommons.scheduler.models.notifications import (
     NotificationsView,
     NotificationView,
 )
-from gpucommons.scheduler.models.reports import ReportDay, UsePoint
+from gpucommons.scheduler.models.reports import FinishedWeek, ReportDay, UsePoint
 from gpucommons.scheduler.models.text import report_parquet
 from gpucommons.scheduler.pages.present import calibration
 from gpucommons.scheduler.pages.reports import drawing
@@ -331,3 +331,24 @@ async def test_the_report_and_the_changes_are_as_a_german_reads_them(visit: Any)
     assert ",10.000,8.100," in file.text, "programs read it"
     use = (await admin.get("admin/utilisation", headers=german)).text
     assert "vision im Pool a100: garantiert 0 → ½, Limit 2 → keine." in use
+
+
+@pytest.mark.parametrize(
+    ("milli_gpu", "text"),
+    [(None, "–"), (2500, "2½"), (16_000, "16"), (125, "⅛"), (2333, "2.3"), (31_420, "31.4")],
+)
+def test_gpus_of_cards_are_written_as_everywhere_and_means_with_one_digit(
+    milli_gpu: int | None, text: str
+) -> None:
+    assert drawing.gpus(milli_gpu) == text
+
+
+@pytest.mark.parametrize(
+    ("finished", "milli_gpu_h", "rate"),
+    [(49, 2466, "1,987"), (154, 2_610_000, "5.9"), (3, 0, ""), (1, 1_000_000, "0.1")],
+)
+def test_a_rate_has_no_more_digits_than_say_something(
+    finished: int, milli_gpu_h: int, rate: str
+) -> None:
+    week = FinishedWeek(from_ms=0, to_ms=1, finished=finished, held_milli_gpu_h=milli_gpu_h)
+    assert drawing.per_gpu_hours(week) == rate

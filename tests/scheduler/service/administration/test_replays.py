@@ -90,6 +90,10 @@ def test_a_lower_limit_makes_jobs_wait(busy: ServiceWorld) -> None:
     # One after the other, two hours each: the fourth does not come to run in the six hours.
     assert view.after.teams["vision"].median_wait_s == 2 * 3600
     assert view.after.teams["vision"].worst_tenth_wait_s == 6 * 3600
+    # Whoever never started waited longer than that, and nobody knows how much.
+    vision = view.after.teams["vision"]
+    assert (vision.median_is_open, vision.worst_tenth_is_open) == (False, True)
+    assert not view.before.teams["vision"].worst_tenth_is_open
     assert view.after.total.held_gpu_h == 6.0
 
 
