@@ -18,13 +18,12 @@ from __future__ import annotations
 import numpy as np
 
 from gpucommons.scheduler.core.packing.asks import Ask
-from gpucommons.scheduler.core.packing.gradient import Gradient, fits
+from gpucommons.scheduler.core.packing.gradient import Gradient, best_of_each
 from gpucommons.scheduler.core.packing.learning import Known, typical_of
 from gpucommons.scheduler.core.packing.one_by_one import GRADES, HIGH, RESOLUTION, OneByOne, steps
 from gpucommons.scheduler.core.packing.outlook import Outlook
 from gpucommons.scheduler.core.packing.patterns import FINE
 from gpucommons.scheduler.core.packing.rows import Ints, Rows
-from gpucommons.scheduler.core.packing.score_board import NO_FIT
 
 
 class Foresight:
@@ -39,14 +38,9 @@ class Foresight:
 
     def scores(self, ask: Ask, rows: Rows, which: Ints) -> tuple[Ints, Ints]:
         """Score these rows."""
-        scores = np.full(len(which), NO_FIT, dtype=np.int64)
-        devices = np.zeros(len(which), dtype=np.int64)
-        fitting = fits(ask, rows, which).nonzero()[0]
-        if len(fitting):
-            scores[fitting], devices[fitting] = self._score_fitting(ask, rows, which[fitting])
-        return scores, devices
+        return best_of_each(ask, rows, which, self._score)
 
-    def _score_fitting(self, ask: Ask, rows: Rows, which: Ints) -> tuple[Ints, Ints]:
+    def _score(self, ask: Ask, rows: Rows, which: Ints) -> tuple[Ints, Ints]:
         growth, free = self._gradient.growth(ask, rows, which)
         grade = self._gradient.graded(growth)
         cpu_milli, memory_mib = rows.cpu_milli[which], rows.memory_mib[which]
@@ -62,15 +56,9 @@ class Foresight:
         else:
             # Work without a GPU keeps away from nodes with GPUs where it can.
             loss += RESOLUTION * (rows.devices[which] > 0)
-        if not ask.shared:
-            return HIGH - steps(loss) * GRADES + grade[:, 0], np.zeros_like(which)
-        left = np.maximum(free - ask.milli, 0)
-        pattern = (
-            self._outlook.capacity[free]
-            - self._outlook.capacity[left]
-            - self._outlook.own_worth(ask.milli)
-        )
-        score = HIGH - steps(loss[:, None] + pattern) * GRADES + grade
-        score = np.where(free >= ask.milli, score, NO_FIT)
-        device = score.argmax(axis=1)
-        return score[np.arange(len(which)), device], device
+        loss = loss[:, None]
+        if ask.shared:
+            capacity = self._outlook.capacity
+            pattern = capacity[free] - capacity[np.maximum(free - ask.milli, 0)]
+            loss = loss + pattern - self._outlook.own_worth(ask.milli)
+        return HIGH - steps(loss) * GRADES + grade, free

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -36,6 +36,25 @@ def fits(ask: Ask, rows: Rows, which: Ints) -> np.ndarray[tuple[int, ...], np.dt
     return capacity
 
 
+def best_of_each(
+    ask: Ask, rows: Rows, which: Ints, score: Callable[[Ask, Rows, Ints], tuple[Ints, Ints]]
+) -> tuple[Ints, Ints]:
+    """The best score of each of these rows, and its device; ``score`` looks at those that fit.
+
+    It gives a column per device for a share, else one column, and what is free of each device.
+    """
+    scores = np.full(len(which), NO_FIT, dtype=np.int64)
+    devices = np.zeros(len(which), dtype=np.int64)
+    fitting = fits(ask, rows, which).nonzero()[0]
+    if len(fitting):
+        found, free = score(ask, rows, which[fitting])
+        if ask.shared:
+            found = np.where(free >= ask.milli, found, NO_FIT)
+        device = found.argmax(axis=1)
+        scores[fitting], devices[fitting] = found[np.arange(len(fitting)), device], device
+    return scores, devices
+
+
 class Gradient:
     """The fragmentation gradient for one set of typical work."""
 
@@ -60,15 +79,8 @@ class Gradient:
 
     def scores(self, ask: Ask, rows: Rows, which: Ints) -> tuple[Ints, Ints]:
         """Score these rows."""
-        scores = np.full(len(which), NO_FIT, dtype=np.int64)
-        devices = np.zeros(len(which), dtype=np.int64)
-        fitting = fits(ask, rows, which).nonzero()[0]
-        if not len(fitting):
-            return scores, devices
-        growth, free = self.growth(ask, rows, which[fitting])
-        score = self.graded(growth)
-        if ask.shared:
-            score = np.where(free >= ask.milli, score, NO_FIT)
-        device = score.argmax(axis=1)
-        scores[fitting], devices[fitting] = score[np.arange(len(fitting)), device], device
-        return scores, devices
+        return best_of_each(ask, rows, which, self._score)
+
+    def _score(self, ask: Ask, rows: Rows, which: Ints) -> tuple[Ints, Ints]:
+        growth, free = self.growth(ask, rows, which)
+        return self.graded(growth), free

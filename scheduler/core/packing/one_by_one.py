@@ -77,7 +77,7 @@ class OneByOne:
         self, ask: Ask, free: list[int], loss: int, base: int, place: Place
     ) -> tuple[int, int]:
         """Best score and device for a share; ``base`` is the growth were nothing placed."""
-        worth, capacity = self._gradient.worth, self._outlook.room_plain
+        worth, capacity = self._gradient.worth, self._outlook.capacity_plain
         single, reached = place.single, worth.reached
         loss -= self._outlook.own_worth(ask.milli)
         whole = free.count(WHOLE_MILLI_GPU)

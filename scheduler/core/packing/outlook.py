@@ -8,14 +8,18 @@ is claimed by work that can go nowhere else.
 from __future__ import annotations
 
 from collections import Counter
+from typing import TypeVar
 
 import numpy as np
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.learning import Known
-from gpucommons.scheduler.core.packing.patterns import FINE, worth_of_room
+from gpucommons.scheduler.core.packing.patterns import FINE, worth_of_capacity
 from gpucommons.scheduler.core.packing.rows import Ints, Rows
+
+#: Of one row, or of many.
+Amount = TypeVar("Amount", int, Ints)
 
 
 class Outlook:
@@ -28,8 +32,8 @@ class Outlook:
             if ask.devices == 1:
                 shares[ask.milli] += count
         #: Worth of 0 to 1000 free milli-GPU of a device, in thousandths of a milli.
-        self.capacity: Ints = worth_of_room(shares)
-        self.room_plain: list[int] = self.capacity.tolist()
+        self.capacity: Ints = worth_of_capacity(shares)
+        self.capacity_plain: list[int] = self.capacity.tolist()
         #: Part of each kind that work bound to it claims, in thousandths.
         self.claimed: Ints = claimed_part(known, rows)
         self.claimed_plain: list[int] = self.claimed.tolist()
@@ -42,16 +46,19 @@ class Outlook:
 
     def stranded(self, idle: Ints, cpu_milli: Ints, memory_mib: Ints) -> Ints:
         """Idle milli-GPU beyond what processor and memory suffice for, at the known ratio."""
-        by_cpu = cpu_milli * self._milli_gpu // self._cpu_milli
-        by_memory = memory_mib * self._milli_gpu // self._memory_mib
-        usable: Ints = np.minimum(np.minimum(by_cpu, by_memory), idle)
+        usable: Ints = np.minimum(np.minimum(*self._suffice_for(cpu_milli, memory_mib)), idle)
         return idle - usable
 
     def stranded_one(self, idle: int, cpu_milli: int, memory_mib: int) -> int:
         """As above for one row."""
-        by_cpu = cpu_milli * self._milli_gpu // self._cpu_milli
-        by_memory = memory_mib * self._milli_gpu // self._memory_mib
-        return idle - min(by_cpu, by_memory, idle)
+        return idle - min(*self._suffice_for(cpu_milli, memory_mib), idle)
+
+    def _suffice_for(self, cpu_milli: Amount, memory_mib: Amount) -> tuple[Amount, Amount]:
+        """For how many milli-GPU so much processor, and so much memory, is enough."""
+        return (
+            cpu_milli * self._milli_gpu // self._cpu_milli,
+            memory_mib * self._milli_gpu // self._memory_mib,
+        )
 
     def own_worth(self, milli: int) -> int:
         """What a share takes of a device at least: what it costs in the best pattern."""

@@ -36,7 +36,7 @@ _TINY = 1e-7
 _PIVOTS_PER_SIZE = 40
 
 
-def worth_of_room(shares: Mapping[int, int]) -> Ints:
+def worth_of_capacity(shares: Mapping[int, int]) -> Ints:
     """Return the worth of 0, 1, … 1000 free milli-GPU of a device, in thousandths of a milli.
 
     ``shares`` counts the arrivals of each size that fits one device (1000 for a whole one). They
