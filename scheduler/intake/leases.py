@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core.model.demand import WhyNoSlices, without_slices
-from gpucommons.scheduler.core.model.resources import Node, Pool, Team
+from gpucommons.scheduler.core.model.holds import share_of
+from gpucommons.scheduler.core.model.resources import Pool, Team
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Kind, PoolName, Role, Spec, TeamName, UserName
 from gpucommons.scheduler.core.quota.quota import largest_block
@@ -193,11 +193,8 @@ def _check_size(
 def host_share(pool: PoolName, cluster: Cluster, milli_gpu: int) -> tuple[int, int]:
     """Processor and memory that come with a slice: its part of the leanest node of the pool."""
     nodes = [n for n in cluster.nodes.values() if n.pool == pool and n.all_devices]
+    shares = [share_of(node, milli_gpu) for node in nodes]
     return (
-        min((_part(node, node.cpu_milli, milli_gpu) for node in nodes), default=1),
-        min((_part(node, node.memory_mib, milli_gpu) for node in nodes), default=1),
+        min((one.cpu_milli for one in shares), default=1),
+        min((one.memory_mib for one in shares), default=1),
     )
-
-
-def _part(node: Node, total: int, milli_gpu: int) -> int:
-    return total * milli_gpu // (len(node.all_devices) * WHOLE_MILLI_GPU)

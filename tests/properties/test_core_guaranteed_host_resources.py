@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import truths
 
+from gpucommons.scheduler.core.model.holds import share_of
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import HoldClass, Role, Spec, TeamName, WorkloadId
-from gpucommons.scheduler.core.placement.guaranteed_host_resources import part_of
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 pytestmark = pytest.mark.timeout(max(300, EXAMPLES))
@@ -74,7 +74,7 @@ def test_whoever_asks_within_its_part_of_a_guarantee_gets_it(
         ]
         if ends is not None and running:
             world.end(running[ends % len(running)])
-    parts = [part_of(node, size) for node in there]
+    parts = [share_of(node, size) for node in there]
     cpu, memory = min(one.cpu_milli for one in parts), min(one.memory_mib for one in parts)
     claim = world.submit(_asking(CLAIMS, size, cpu, memory, over_quota=False))
     firm = truths.held_by(world.cluster, HoldClass.GUARANTEED)

@@ -27,6 +27,7 @@ from gpucommons.scheduler.core.model.holds import (
     Load,
     block_mask,
     holds_of,
+    load_by_node,
     mask_of,
     sum_loads,
 )
@@ -315,13 +316,10 @@ class Capacity:
         if nomination is None:
             return
         victims = frozenset(nomination.victims)
-        extra: dict[NodeId, Load] = {}
         covered: set[HoldKey] = set()
         # A search looks at some of the nodes only; of a place that is gone nothing can be kept.
         there = tuple(one for one in nomination.placements if self._is_there(one))
-        for placement in there:
-            need = Load(placement.cpu_milli, placement.memory_mib)
-            extra[placement.node_id] = extra.get(placement.node_id, Load()).plus(need)
+        extra = load_by_node(there)
         for node_id, left in tuple(extra.items()):
             node = self.nodes[node_id]
             mine = [k for k in node.holds if k.attempt_id in victims and k not in self.covered]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 
-from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.scheduler.core.capacity.device_distances import Distances, distances_of
 from gpucommons.scheduler.core.capacity.hold_back import (
     BORROWERS,
@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.capacity.hold_back import (
     HoldBackReason,
 )
 from gpucommons.scheduler.core.model.evolving import evolve
-from gpucommons.scheduler.core.model.holds import Hold, HoldKey, Load, mask_of
+from gpucommons.scheduler.core.model.holds import Hold, HoldKey, Load, mask_of, share_of
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import HoldClass, NodeId, WorkloadId
 
@@ -109,10 +109,7 @@ class NodeCapacity:
 
     def share(self, milli_gpu: int) -> Load:
         """The part of the node's processor and memory that goes with so many of its GPUs."""
-        whole = WHOLE_MILLI_GPU * max(1, len(self.node.all_devices))
-        return Load(
-            self.node.cpu_milli * milli_gpu // whole, self.node.memory_mib * milli_gpu // whole
-        )
+        return share_of(self.node, milli_gpu)
 
     def free(self, hold_class: HoldClass) -> Load:
         """Processor and memory that work of this class may use now."""

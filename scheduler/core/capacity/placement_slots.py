@@ -6,7 +6,7 @@ group of neighbours still suits them, so that pairs and fours stay together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -127,23 +127,21 @@ def _whole_slots(
     }
     if len(free) < worker.whole_gpus:
         return
-    blocks = {device.position: device.blocks.bit_count() for device in node.devices.values()}
-    positions = tightest(node, frozenset(free), worker.whole_gpus, blocks)
-    in_blocks = sum(blocks[position] for position in positions)
-    ids = tuple(free[position] for position in positions)
+    ids = tuple(free[position] for position in tightest(node, free, worker.whole_gpus))
+    in_blocks = sum(node.devices[device_id].blocks.bit_count() for device_id in ids)
     yield in_blocks, PlacementSlot(node, ids, 0, WHOLE_MILLI_GPU)
 
 
-def tightest(
-    node: NodeCapacity, free: frozenset[int], count: int, blocks: dict[int, int]
-) -> tuple[int, ...]:
+def tightest(node: NodeCapacity, free: Collection[int], count: int) -> tuple[int, ...]:
     """Choose devices: outside blocks first, then those that are nearest by their links.
 
     Where links are not known, or are all alike: aligned neighbours, in the smallest free group.
     """
+    there = ((device.position, device) for device in node.devices.values())
+    blocks = {position: device.blocks.bit_count() for position, device in there if position in free}
     if node.distances is not None and differ(node.distances):
         return nearest(node.distances, free, count, blocks)
-    return _tightest(free, count, tuple(sorted((p, blocks[p]) for p in free)))
+    return _tightest(frozenset(free), count, tuple(sorted(blocks.items())))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -193,7 +191,6 @@ def slots_on(
                     node, (device.device.device_id,), lowest(begin), worker.milli_gpu
                 )
         return
-    blocks = {device.position: device.blocks.bit_count() for device in node.devices.values()}
     kinds = sorted({device.device.kind for device in devices})
     for kind in (*kinds, None) if len(kinds) > 1 else (None,):
         free_here = {
@@ -202,7 +199,7 @@ def slots_on(
             if kind in {None, d.device.kind} and open_bits(d) == FULL
         }
         if len(free_here) >= worker.whole_gpus:
-            chosen = tightest(node, frozenset(free_here), worker.whole_gpus, blocks)
+            chosen = tightest(node, free_here, worker.whole_gpus)
             yield PlacementSlot(node, tuple(free_here[p] for p in chosen), 0, WHOLE_MILLI_GPU)
 
 

@@ -14,11 +14,13 @@ from typing import NamedTuple
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device
 from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.scheduler.core.model.evolving import quick
+from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
     HoldClass,
     Millis,
+    NodeId,
     TeamName,
     WorkerPlacement,
     Workload,
@@ -101,6 +103,21 @@ class Load(NamedTuple):
     def positive(self) -> Load:
         """Nothing below zero."""
         return Load(max(0, self.cpu_milli), max(0, self.memory_mib))
+
+
+def share_of(node: Node, milli_gpu: int) -> Load:
+    """The part of a node's processor and memory that goes with so many of its GPUs."""
+    whole = WHOLE_MILLI_GPU * max(1, len(node.all_devices))
+    return Load(node.cpu_milli * milli_gpu // whole, node.memory_mib * milli_gpu // whole)
+
+
+def load_by_node(placements: Iterable[WorkerPlacement]) -> dict[NodeId, Load]:
+    """What placed workers take of the processor and memory of each node."""
+    found: dict[NodeId, Load] = {}
+    for one in placements:
+        load = Load(one.cpu_milli, one.memory_mib)
+        found[one.node_id] = found.get(one.node_id, Load()).plus(load)
+    return found
 
 
 def sum_loads(loads: Iterable[Load]) -> Load:

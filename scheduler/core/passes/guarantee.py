@@ -27,11 +27,10 @@ from gpucommons.scheduler.core.model.demand import (
     shape,
 )
 from gpucommons.scheduler.core.model.evolving import evolve
-from gpucommons.scheduler.core.model.holds import Load, mask_of
+from gpucommons.scheduler.core.model.holds import load_by_node, mask_of
 from gpucommons.scheduler.core.model.lifecycle import with_attempt
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
-    NodeId,
     PoolName,
     TeamName,
     WorkerPlacement,
@@ -266,10 +265,7 @@ def _outside_blocks(
 
 
 def _firm_share_is_there(cycle: CycleState, placements: Sequence[WorkerPlacement]) -> bool:
-    need: dict[NodeId, Load] = {}
-    for one in placements:
-        need[one.node_id] = need.get(one.node_id, Load()).plus(Load(one.cpu_milli, one.memory_mib))
     return all(
         cycle.capacity.nodes[node_id].free_for_guaranteed().at_least(load)
-        for node_id, load in need.items()
+        for node_id, load in load_by_node(placements).items()
     )

@@ -6,7 +6,7 @@ GPU quota.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
@@ -52,8 +52,9 @@ from gpucommons.scheduler.core.placement.eviction_plan import EvictionPlan
 from gpucommons.scheduler.core.placement.placement import place
 from gpucommons.scheduler.core.queue import ordering, unused_quota
 
+_Asked = tuple[Shape, PoolName, TeamName, int]
 #: For whom nobody may be stopped for its share; whether it has waited long enough is a part of it.
-_NOTHING_TO_SHARE: Entry[tuple[Shape, PoolName, TeamName, bool], bool] = Entry(
+_NOTHING_TO_SHARE: Entry[_Asked, bool] = Entry(
     "nothing to share",
     Fact.REFRESHED,
     Fact.WORKLOADS,
@@ -63,7 +64,7 @@ _NOTHING_TO_SHARE: Entry[tuple[Shape, PoolName, TeamName, bool], bool] = Entry(
 )
 
 #: For whom no elastic job can make room.
-_NO_ROOM: Entry[tuple[Shape, PoolName, TeamName, int], bool] = Entry(
+_NO_ROOM: Entry[_Asked, bool] = Entry(
     "no room", Fact.REFRESHED, Fact.WORKLOADS, Fact.FREED, Fact.HELD_FROM_BORROWERS
 )
 
@@ -78,8 +79,9 @@ def consider(cycle: CycleState, workload: Workload) -> None:
         return
     if workload.nomination is not None or on_cpu_only(workload.spec):
         return
-    if not _take_room(cycle, workload):
-        _take_share(cycle, workload)
+    for stop_others in (_shrink_elastic_jobs, _take_share):
+        if stop_others(cycle, workload):
+            return
 
 
 def borrow(cycle: CycleState, workload: Workload) -> bool:
@@ -159,46 +161,50 @@ def _place_free(
     return found
 
 
-def _take_share(cycle: CycleState, workload: Workload) -> None:
+def _stop_others(
+    cycle: CycleState,
+    workload: Workload,
+    in_vain: Entry[_Asked, bool],
+    rests_on: Callable[[PoolName], int],
+    plan_in: Callable[[CycleState, Workload, PoolName], EvictionPlan | None],
+) -> bool:
+    """Promise it devices in the first of its pools where others make room, unless that is known to be ``in_vain``.
+
+    ``rests_on``: what else the answer rests on, for who asks for the same.
+    """
     spec = workload.spec
-    for pool in spec.pools:
-        asked = (
-            shape(spec),
-            pool,
-            spec.team,
-            fair_share_reservations.has_waited(cycle, workload, pool),
-        )
-        if not spec.over_quota or cycle.memo.get(_NOTHING_TO_SHARE, asked):
+    for pool in spec.pools if spec.over_quota else ():
+        asked = (shape(spec), pool, spec.team, rests_on(pool))
+        if cycle.memo.get(in_vain, asked):
             continue
         if unused_quota.may_borrow(cycle, spec.team, pool) < milli_gpu(must_have(spec)):
             continue
         with fair_share_reservations.respected(cycle, workload, pool):
-            plan = for_share(cycle, workload, pool)
-        if plan is not None:
-            nominate(cycle, workload, plan)
-            return
-        cycle.memo.keep(_NOTHING_TO_SHARE, asked, value=True)
-
-
-def _take_room(cycle: CycleState, workload: Workload) -> bool:
-    """Have elastic jobs shrink for it: of its own team, and of teams that had as much of the surplus."""
-    spec = workload.spec
-    if not cycle.index.shrinkable or not spec.over_quota:
-        return False
-    for pool in spec.pools:
-        asked = (shape(spec), pool, spec.team, priority(workload))
-        if cycle.memo.get(_NO_ROOM, asked):
-            continue
-        if unused_quota.may_borrow(cycle, spec.team, pool) < milli_gpu(must_have(spec)):
-            continue
-        teams = frozenset(_may_shrink(cycle, spec.team, pool))
-        with fair_share_reservations.respected(cycle, workload, pool):
-            plan = solver.solve(cycle, spec, pool, policies.for_room(cycle, workload, teams))
+            plan = plan_in(cycle, workload, pool)
         if plan is not None:
             nominate(cycle, workload, plan)
             return True
-        cycle.memo.keep(_NO_ROOM, asked, value=True)
+        cycle.memo.keep(in_vain, asked, value=True)
     return False
+
+
+def _take_share(cycle: CycleState, workload: Workload) -> bool:
+    def has_waited(pool: PoolName) -> int:
+        return fair_share_reservations.has_waited(cycle, workload, pool)
+
+    return _stop_others(cycle, workload, _NOTHING_TO_SHARE, has_waited, for_share)
+
+
+def _shrink_elastic_jobs(cycle: CycleState, workload: Workload) -> bool:
+    """Have elastic jobs shrink for it: of its own team, and of teams that had as much of the surplus."""
+    if not cycle.index.shrinkable:
+        return False
+    return _stop_others(cycle, workload, _NO_ROOM, lambda _: priority(workload), _for_room)
+
+
+def _for_room(cycle: CycleState, workload: Workload, pool: PoolName) -> EvictionPlan | None:
+    teams = frozenset(_may_shrink(cycle, workload.spec.team, pool))
+    return solver.solve(cycle, workload.spec, pool, policies.for_room(cycle, workload, teams))
 
 
 def _may_shrink(cycle: CycleState, team: TeamName, pool: PoolName) -> Iterator[TeamName]:

@@ -9,6 +9,7 @@ that has a pool's guarantees to itself can harm nobody but itself: there any pro
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
@@ -17,7 +18,7 @@ from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have, placed_milli_gpu
-from gpucommons.scheduler.core.model.holds import Load
+from gpucommons.scheduler.core.model.holds import Load, load_by_node, share_of
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
@@ -37,12 +38,6 @@ _NO_NODES: frozenset[NodeId] = frozenset()
 _Needs = tuple[tuple[int, str | None, Load], ...]
 _LEAN: Entry[tuple[PoolName, _Needs], frozenset[NodeId]] = Entry("lean nodes", Fact.REFRESHED)
 _LEANEST: Entry[PoolName, Load] = Entry("beside a GPU of the leanest node", Fact.REFRESHED)
-
-
-def part_of(node: Node, milli_gpu: int) -> Load:
-    """The part of a node's processor and memory that goes with so many of its GPUs."""
-    whole = WHOLE_MILLI_GPU * max(1, len(node.all_devices))
-    return Load(node.cpu_milli * milli_gpu // whole, node.memory_mib * milli_gpu // whole)
 
 
 def nodes_of(cycle: CycleState, pool: PoolName, kind: str | None = None) -> list[Node]:
@@ -89,7 +84,7 @@ def lean(cycle: CycleState, spec: Spec, pool: PoolName) -> frozenset[NodeId]:
             node.node_id
             for node in nodes_of(cycle, pool)
             if not all(
-                part_of(node, milli_gpu).at_least(load)
+                share_of(node, milli_gpu).at_least(load)
                 for milli_gpu, kind, load in needs
                 if _has(node, kind)
             )
@@ -101,7 +96,7 @@ def _per_gpu(cycle: CycleState, pool: PoolName) -> Load:
     """What goes with one GPU of the leanest node."""
     found = cycle.memo.get(_LEANEST, pool)
     if found is None:
-        parts = [part_of(node, WHOLE_MILLI_GPU) for node in nodes_of(cycle, pool)]
+        parts = [share_of(node, WHOLE_MILLI_GPU) for node in nodes_of(cycle, pool)]
         found = Load(
             min((part.cpu_milli for part in parts), default=0),
             min((part.memory_mib for part in parts), default=0),
@@ -112,7 +107,7 @@ def _per_gpu(cycle: CycleState, pool: PoolName) -> Load:
 
 def most_beside(cycle: CycleState, role: Role, pool: PoolName) -> Load | None:
     """The processor and memory nearest to what a worker asks for; None without such nodes."""
-    parts = [part_of(node, role.milli_gpu) for node in nodes_of(cycle, pool, role.gpu_kind)]
+    parts = [share_of(node, role.milli_gpu) for node in nodes_of(cycle, pool, role.gpu_kind)]
     return nearest(parts, Load(role.cpu_milli, role.memory_mib))
 
 
@@ -161,14 +156,13 @@ def are_kept(
 
     A node without a GPU gives nothing that goes with anybody's GPU.
     """
-    used: dict[NodeId, tuple[int, Load]] = {}
-    for one in placements:
-        milli_gpu, load = used.get(one.node_id, (0, Load()))
-        here = load.plus(Load(one.cpu_milli, one.memory_mib))
-        used[one.node_id] = (milli_gpu + placed_milli_gpu(one), here)
+    there = tuple(placements)
+    held: Counter[NodeId] = Counter()
+    for one in there:
+        held[one.node_id] += placed_milli_gpu(one)
     return all(
-        not node.devices or part_of(node, milli_gpu).at_least(load)
-        for node, milli_gpu, load in ((cycle.nodes[i], *found) for i, found in used.items())
+        not cycle.nodes[i].devices or share_of(cycle.nodes[i], held[i]).at_least(load)
+        for i, load in load_by_node(there).items()
     ) or not matter(cycle, team, pool)
 
 

@@ -145,8 +145,7 @@ def _whole(view: View, row: int, worker: Worker) -> tuple[DeviceId, ...]:
     free = whole_free(view, row)
     if len(free) < worker.whole_gpus:
         return ()
-    blocks = {position: device.blocks.bit_count() for position, device in free.items()}
-    chosen = tightest(node, frozenset(free), worker.whole_gpus, blocks)
+    chosen = tightest(node, free, worker.whole_gpus)
     return tuple([free[position].device.device_id for position in chosen])
 
 

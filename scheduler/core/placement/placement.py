@@ -180,8 +180,7 @@ class _Ladder:
             free = {at for row in rows.tolist() for at in whole_free(self.view, row)}
             if not 0 < self.need.whole_gpus <= len(free):
                 return slow, 0
-            blocks = {one.position: one.blocks.bit_count() for one in node.devices.values()}
-            chosen = tightest(node, frozenset(free), self.need.whole_gpus, blocks)
+            chosen = tightest(node, free, self.need.whole_gpus)
             return slow, nearness(node.distances, chosen).farthest
 
         return sorted(nodes, key=rank)

@@ -25,7 +25,7 @@ from gpucommons.scheduler.core.model.demand import (
     training_sizes,
     without_slices,
 )
-from gpucommons.scheduler.core.model.holds import Load
+from gpucommons.scheduler.core.model.holds import Load, share_of
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_final
 from gpucommons.scheduler.core.model.resources import Node, Policy
 from gpucommons.scheduler.core.model.state import Cluster
@@ -38,7 +38,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.placement.guaranteed_host_resources import nearest, part_of
+from gpucommons.scheduler.core.placement.guaranteed_host_resources import nearest
 from gpucommons.scheduler.core.quota.quota import quota_of
 
 
@@ -184,7 +184,7 @@ def _leaner(cluster: Cluster, spec: Spec) -> _Options:
 
 
 def _in_proportion(role: Role, nodes: Sequence[Node]) -> Role:
-    parts = [part_of(node, role.milli_gpu) for node in nodes] if role.milli_gpu else []
+    parts = [share_of(node, role.milli_gpu) for node in nodes] if role.milli_gpu else []
     asked = Load(role.cpu_milli, role.memory_mib)
     load = asked.lower(nearest(parts, asked) or asked)
     return replace(role, cpu_milli=load.cpu_milli, memory_mib=load.memory_mib)
