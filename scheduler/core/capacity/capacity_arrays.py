@@ -147,8 +147,7 @@ def _by_kind(node: NodeCapacity) -> list[tuple[DeviceCapacity, ...]]:
 
 def whole_free_per_node(capacity: Capacity, pool: PoolName, hold_class: HoldClass) -> Ints:
     """How many GPUs are wholly free for a class on each usable node of a pool."""
-    view = _view(capacity, pool, hold_class, outside=False)
-    view.read(capacity)
+    view = _read(capacity, pool, hold_class)
     whole = (view.rows.free == WHOLE_MILLI_GPU).sum(axis=1)
     found: Ints = np.bincount(view.node_of_row, weights=whole).astype(np.int64)
     return found
@@ -156,15 +155,13 @@ def whole_free_per_node(capacity: Capacity, pool: PoolName, hold_class: HoldClas
 
 def largest_free(capacity: Capacity, pool: PoolName, hold_class: HoldClass) -> int:
     """The most milli-GPU that is free of one GPU for a class."""
-    view = _view(capacity, pool, hold_class, outside=False)
-    view.read(capacity)
+    view = _read(capacity, pool, hold_class)
     return int(view.rows.free.max(initial=0))
 
 
 def free_per_node(capacity: Capacity, pool: PoolName, hold_class: HoldClass) -> tuple[View, Ints]:
     """How much is free for a class on each usable node of a pool, and which node is which."""
-    view = _view(capacity, pool, hold_class, outside=False)
-    view.read(capacity)
+    view = _read(capacity, pool, hold_class)
     free = view.rows.free.sum(axis=1)
     return view, np.bincount(view.node_of_row, weights=free).astype(np.int64)
 
@@ -184,8 +181,7 @@ def is_free_on_a_node(
     left_out: Mapping[NodeId, Mapping[DeviceId, int]],
 ) -> bool:
     """A part of one GPU, or so many whole ones of one node, whatever they are kept for."""
-    view = _view(capacity, pool, HoldClass.FIXED, outside=False)
-    view.read(capacity)
+    view = _read(capacity, pool, HoldClass.FIXED)
     free = view.free_besides(left_out)
     if milli_gpu <= WHOLE_MILLI_GPU:
         return int(free.max(initial=0)) >= milli_gpu
@@ -207,6 +203,13 @@ def _view(capacity: Capacity, pool: PoolName, hold_class: HoldClass, *, outside:
     if not isinstance(found, View):
         found = capacity.views[key] = View(capacity.usable(pool), hold_class, outside=outside)
     return found
+
+
+def _read(capacity: Capacity, pool: PoolName, hold_class: HoldClass) -> View:
+    """All that a class may use of a pool, as of now."""
+    view = _view(capacity, pool, hold_class, outside=False)
+    view.read(capacity)
+    return view
 
 
 def asked(worker: Worker) -> Ask:

@@ -28,6 +28,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.placement.admission import withdraw
 from gpucommons.scheduler.core.quota import layout
+from gpucommons.scheduler.core.quota.quota import pro_rata
 from gpucommons.scheduler.core.quota.template_nodes import template_nodes
 
 Teams = Mapping[TeamName, Team]
@@ -60,7 +61,7 @@ def lay_out_all(cycle: CycleState, teams: Teams) -> tuple[Block, ...]:
     What asks for no more than before is always accepted: with nodes lost, an admin must still be
     able to lower a quota.
     """
-    capacity = _room(cycle)
+    capacity = _capacity(cycle)
     blocks: list[Block] = []
     for pool in sorted(cycle.pools):
         wanted, had = fixed_quotas(teams, pool), fixed_quotas(cycle.teams, pool)
@@ -98,15 +99,15 @@ def relay_out(cycle: CycleState) -> None:
     blocks: list[Block] = []
     for pool in sorted(cycle.pools):
         wanted = fixed_quotas(cycle.teams, pool)
-        laid = layout.lay_out(pool, wanted, _room(cycle), cycle.blocks, strict=False)
+        laid = layout.lay_out(pool, wanted, _capacity(cycle), cycle.blocks, strict=False)
         if sum(block.milli_gpu for block in laid) < sum(wanted.values()):
             _demote(cycle, pool)
-            laid = layout.lay_out(pool, wanted, _room(cycle), cycle.blocks, strict=False)
+            laid = layout.lay_out(pool, wanted, _capacity(cycle), cycle.blocks, strict=False)
         blocks.extend(laid)
     use_layout(cycle, tuple(blocks))
 
 
-def _room(cycle: CycleState) -> Capacity:
+def _capacity(cycle: CycleState) -> Capacity:
     return Capacity.of(cycle.nodes.values(), cycle.workloads.values(), cycle.blocks)
 
 
@@ -135,17 +136,14 @@ def _demote(cycle: CycleState, pool: PoolName) -> None:
 
 def _shrunk(cycle: CycleState, pool: PoolName, usable: set[NodeId]) -> dict[TeamName, int]:
     """Guarantees that are left once all fixed quota is laid out."""
-    quotas = {n: t.quotas[pool] for n, t in cycle.teams.items() if pool in t.quotas}
+    quotas = _quotas(cycle.teams, pool)
     total = WHOLE_MILLI_GPU * (
         sum(len(cycle.nodes[one].devices) for one in usable)
         + _devices_of_template_nodes(cycle, pool)
     )
     outside = max(0, total - sum(quota.fixed_milli_gpu for quota in quotas.values()))
     saved = {name: quota.guaranteed_milli_gpu for name, quota in quotas.items()}
-    promised = sum(saved.values())
-    if promised <= outside:
-        return saved
-    return {name: milli * outside // promised for name, milli in saved.items()}
+    return pro_rata(saved, outside)
 
 
 def _in_guarantee(cycle: CycleState, usable: set[NodeId]) -> Iterable[tuple[Workload, Attempt]]:

@@ -7,6 +7,7 @@ from gpucommons.scheduler.core.explain import limits
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.types import Parked, Reason, ReasonClass, Workload
 from gpucommons.scheduler.core.placement.can_start import parked_on
+from gpucommons.scheduler.core.queue import unused_quota
 from gpucommons.scheduler.core.quota import quota
 
 
@@ -15,7 +16,7 @@ def reason(cycle: CycleState, workload: Workload, parked: Parked, *, is_lent: bo
     spec = workload.spec
     size = placed_milli_gpu(parked.place)
     fixed = quota.quota_of(cycle.teams, spec.team, spec.pools[0]).fixed_milli_gpu
-    left = max(0, fixed - cycle.use(spec.team, spec.pools[0]).fixed)
+    left = max(0, unused_quota.of_fixed(cycle, spec.team, spec.pools[0]))
     where = _where(cycle, parked)
     if where is None:
         code, text = ReasonClass.MISCONFIGURED, _gone(parked)

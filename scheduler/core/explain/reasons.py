@@ -138,7 +138,7 @@ def for_notebook(cycle: CycleState, workload: Workload) -> Reason:
     spec = workload.spec
     pool, size = spec.pools[0], milli_gpu(must_have(spec))
     fixed = quota.quota_of(cycle.teams, spec.team, pool).fixed_milli_gpu
-    left = max(0, fixed - cycle.use(spec.team, pool).fixed)
+    left = max(0, unused_quota.of_fixed(cycle, spec.team, pool))
     largest = quota.largest_block(cycle.blocks, spec.team, pool)
     smaller = smaller_notebook(cycle, workload)
     unblock = None if smaller is None else f"Would start now with {format_gpus(smaller)}."
@@ -248,7 +248,7 @@ def _class(cycle: CycleState, workload: Workload, pool: PoolName) -> HoldClass:
     return HoldClass.OVER_QUOTA if borrows else HoldClass.GUARANTEED
 
 
-def free_per_node(cycle: CycleState, pool: PoolName, hold_class: HoldClass) -> list[int]:
+def whole_milli_gpu_free(cycle: CycleState, pool: PoolName, hold_class: HoldClass) -> list[int]:
     """Whole GPUs free on each usable node for work of a class, in milli-GPU."""
 
     def work_out() -> list[int]:
@@ -276,7 +276,7 @@ def _no_place(cycle: CycleState, workload: Workload) -> tuple[ReasonClass, str]:
             ReasonClass.SHARE,
             f"Needs {format_gpus(first.milli_gpu)}; no GPU has that much free.",
         )
-    free = free_per_node(cycle, pool, hold_class)
+    free = whole_milli_gpu_free(cycle, pool, hold_class)
     kept = _kept(cycle, workload, pool, hold_class)
     part = 0 if any(free) else largest_free(cycle.capacity, pool, hold_class)
     if len(workers) > 1:
@@ -360,7 +360,7 @@ def _most_free(cycle: CycleState, pool: PoolName) -> int:
     return cycle.memo.remember(
         _MOST_FREE,
         pool,
-        lambda: max(max(free_per_node(cycle, pool, one), default=0) for one in classes),
+        lambda: max(max(whole_milli_gpu_free(cycle, pool, one), default=0) for one in classes),
     )
 
 

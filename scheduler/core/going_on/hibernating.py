@@ -10,11 +10,15 @@ from collections.abc import Iterable, Mapping
 
 from gpucommons.scheduler.core.going_on import saving_time
 from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, StopCause
-from gpucommons.scheduler.core.model.going_on import Hibernation, HibernationAbility, ProcessImage
+from gpucommons.scheduler.core.model.going_on import (
+    OFF,
+    Hibernation,
+    HibernationAbility,
+    ProcessImage,
+)
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.types import Attempt, NodeId, PoolName, Spec, Workload
 
-OFF = "off"
 #: Stops after which a job goes on in the size that it had.
 _GOES_ON_AFTER = (
     FOR_OTHERS | {StopCause.PAUSE, StopCause.DRILL, StopCause.CONFINE, StopCause.SPOT}
@@ -93,8 +97,8 @@ def hindrance_of(spec: Spec, pool: Pool) -> str:
     """Why such a job is not hibernated in that pool, wherever it runs; empty where nothing is known."""
     if not spec.hibernation:
         return "the job was submitted without hibernation"
-    if pool.hibernation == OFF:
-        return switched_off(pool)
+    if off := switched_off(pool):
+        return off
     if _most_workers(spec) > _ALONE:
         return "jobs of several workers are not hibernated"
     return ""

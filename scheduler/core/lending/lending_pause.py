@@ -33,7 +33,6 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
 )
 from gpucommons.scheduler.core.queue import unused_quota
-from gpucommons.scheduler.core.quota.quota import quota_of
 
 #: Bits of each device that were given up and are not lent yet.
 _RELEASED_BITS: Entry[None, dict[tuple[NodeId, DeviceId], int]] = Entry(
@@ -149,5 +148,5 @@ def _hold_back(
 
 def _unused(cycle: CycleState, team: TeamName, pool: PoolName, hold_class: HoldClass) -> int:
     if hold_class is HoldClass.FIXED:
-        return quota_of(cycle.teams, team, pool).fixed_milli_gpu - cycle.use(team, pool).fixed
+        return unused_quota.of_fixed(cycle, team, pool)
     return unused_quota.of_guarantee(cycle, team, pool)

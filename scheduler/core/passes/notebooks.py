@@ -20,7 +20,7 @@ from gpucommons.scheduler.core.eviction.victim_order import cost
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, placed_milli_gpu
 from gpucommons.scheduler.core.model.eviction_cause import StopCause
-from gpucommons.scheduler.core.model.holds import Load, mask_of
+from gpucommons.scheduler.core.model.holds import Load
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.resources import Block
 from gpucommons.scheduler.core.model.types import (
@@ -37,7 +37,14 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.placement.admission import nominate, without_its_promise
 from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate, EvictionPlan
 from gpucommons.scheduler.core.queue import reclaim_cooldown
-from gpucommons.scheduler.core.quota.layout import Region, areas_of, moved, region_of, regions
+from gpucommons.scheduler.core.quota.layout import (
+    Region,
+    areas_of,
+    in_order,
+    moved,
+    region_of,
+    regions,
+)
 from gpucommons.scheduler.core.quota.quota import quota_of
 
 _ENDING: Entry[None, dict[tuple[TeamName, PoolName], int]] = Entry(
@@ -213,7 +220,7 @@ def _homes(cycle: CycleState, block: Block, nodes: Iterable[NodeCapacity]) -> It
 def _may_swap(cycle: CycleState, node: NodeCapacity, block: Block, region: Region) -> bool:
     if region == region_of(block) or _has_notebook(cycle, region):
         return False
-    there = [b for b in cycle.blocks if overlap(region_of(b), region)]
+    there = [b for b in cycle.blocks if region.overlaps(region_of(b))]
     if there:
         return len(there) == 1 and region_of(there[0]) == region and there[0].team != block.team
     # Free area outside blocks: what is held there must not be in-guarantee work, and the share of
@@ -228,27 +235,18 @@ def _may_swap(cycle: CycleState, node: NodeCapacity, block: Block, region: Regio
     return node.total.minus(firm).at_least(node.share(block.milli_gpu))
 
 
-def overlap(one: Region, other: Region) -> bool:
-    """Both use some of the same bits."""
-    return (
-        one.node_id == other.node_id
-        and bool(one.mask & other.mask)
-        and not set(one.device_ids).isdisjoint(other.device_ids)
-    )
-
-
 def _has_notebook(cycle: CycleState, region: Region) -> bool:
     """A notebook lies there or has been promised a part of it."""
     node = cycle.capacity.nodes.get(region.node_id)
     if node is None:
         return False
     if any(
-        hold.hold_class is HoldClass.FIXED and _covers(hold.placement, region)
+        hold.hold_class is HoldClass.FIXED and region.covers(hold.placement)
         for hold in node.holds.values()
     ):
         return True
     return any(
-        _covers(one, region)
+        region.covers(one)
         for workload_id in cycle.capacity.promises
         for one in _fixed_promise(cycle, workload_id)
     )
@@ -262,18 +260,10 @@ def _fixed_promise(cycle: CycleState, workload_id: WorkloadId) -> Sequence[Worke
     return found.placements
 
 
-def _covers(placement: WorkerPlacement, region: Region) -> bool:
-    return (
-        placement.node_id == region.node_id
-        and bool(mask_of(placement) & region.mask)
-        and not set(placement.device_ids).isdisjoint(region.device_ids)
-    )
-
-
 def _firmly_taken(cycle: CycleState, node: NodeCapacity, region: Region) -> bool:
     """A notebook or in-guarantee work holds some of it, and does not surely end."""
     for hold in node.holds.values():
-        if hold.firm and _covers(hold.placement, region):
+        if hold.firm and region.covers(hold.placement):
             attempt = cycle.workloads[hold.workload_id].current
             stop = None if attempt is None else attempt.stop
             if stop is None or stop.why == StopCause.RESIZE:
@@ -287,7 +277,7 @@ def _group(node: NodeCapacity, home: Region, area: Region) -> int:
     """Size of the largest free aligned part of the block around an area."""
     size = area.milli_gpu
     while size < home.milli_gpu:
-        around = next((one for one in areas_of(node, home, 2 * size) if overlap(one, area)), None)
+        around = next((one for one in areas_of(node, home, 2 * size) if area.overlaps(one)), None)
         if around is None:
             return size
         rest = [node.devices[d].held | node.devices[d].promised for d in around.device_ids]
@@ -335,6 +325,5 @@ def _swap(cycle: CycleState, option: _Option) -> None:
             return moved(block, option.home)
         return moved(block, old) if region_of(block) == option.home else block
 
-    blocks = tuple(swapped(block) for block in cycle.blocks)
-    cycle.rules.blocks = tuple(sorted(blocks, key=lambda b: (b.node_id, b.device_ids, b.offset)))
+    cycle.rules.blocks = in_order(swapped(block) for block in cycle.blocks)
     cycle.capacity.set_blocks(cycle.blocks)

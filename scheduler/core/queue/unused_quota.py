@@ -45,6 +45,12 @@ def of_guarantee(cycle: CycleState, team: TeamName, pool: PoolName) -> int:
     return guarantees(cycle, pool).get(team, 0) - cycle.use(team, pool).guaranteed
 
 
+def of_fixed(cycle: CycleState, team: TeamName, pool: PoolName) -> int:
+    """How much of a team's fixed quota no notebook holds; below 0 where it was lowered since."""
+    fixed = quota.quota_of(cycle.teams, team, pool).fixed_milli_gpu
+    return fixed - cycle.use(team, pool).fixed
+
+
 def of_all_guarantees(cycle: CycleState, pool: PoolName) -> int:
     """How much guarantees may still ask for."""
     return sum(max(0, of_guarantee(cycle, team, pool)) for team in guarantees(cycle, pool))

@@ -15,9 +15,15 @@ from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.model.demand import SMALLEST_BLOCK
-from gpucommons.scheduler.core.model.holds import block_mask, mask_of, span
+from gpucommons.scheduler.core.model.holds import block_mask, mask_of
 from gpucommons.scheduler.core.model.resources import Block, Quota
-from gpucommons.scheduler.core.model.types import HoldClass, NodeId, PoolName, TeamName
+from gpucommons.scheduler.core.model.types import (
+    HoldClass,
+    NodeId,
+    PoolName,
+    TeamName,
+    WorkerPlacement,
+)
 from gpucommons.scheduler.errors import CannotLayOut
 
 #: In a sentence about a pool that has more quota than devices.
@@ -36,7 +42,23 @@ class Region:
     @property
     def mask(self) -> int:
         """Its bits on each of its devices."""
-        return span(self.offset, min(self.milli_gpu, WHOLE_MILLI_GPU))
+        return block_mask(self.offset, self.milli_gpu)
+
+    def has_some_of(self, node_id: NodeId, device_ids: Iterable[DeviceId], mask: int) -> bool:
+        """Some of these bits of a node's devices are in it."""
+        return (
+            node_id == self.node_id
+            and bool(mask & self.mask)
+            and not set(device_ids).isdisjoint(self.device_ids)
+        )
+
+    def overlaps(self, other: Region) -> bool:
+        """Both have some of the same bits."""
+        return self.has_some_of(other.node_id, other.device_ids, other.mask)
+
+    def covers(self, placement: WorkerPlacement) -> bool:
+        """A placed worker lies in it, or in a part of it."""
+        return self.has_some_of(placement.node_id, placement.device_ids, mask_of(placement))
 
 
 def region_of(block: Block) -> Region:
@@ -155,12 +177,7 @@ class _Sheet:
         self.laid.append(block)
 
     def blocked_by_blocks(self, region: Region) -> bool:
-        return any(
-            block.node_id == region.node_id
-            and block_mask(block.offset, block.milli_gpu) & region.mask
-            and not set(block.device_ids).isdisjoint(region.device_ids)
-            for block in self.laid
-        )
+        return any(region.overlaps(region_of(block)) for block in self.laid)
 
     def obstructed(self, region: Region, team: TeamName) -> bool:
         """Another's notebook or an in-guarantee job, held now or promised, lies there."""
@@ -170,7 +187,7 @@ class _Sheet:
         return any(
             hold.firm
             and not (hold.hold_class is HoldClass.FIXED and hold.team == team)
-            and _overlaps(region, hold.placement.device_ids, mask_of(hold.placement))
+            and region.covers(hold.placement)
             for hold in node.holds.values()
         )
 
@@ -204,10 +221,6 @@ class _Sheet:
         )
 
 
-def _overlaps(region: Region, device_ids: Sequence[DeviceId], mask: int) -> bool:
-    return bool(mask & region.mask) and not set(device_ids).isdisjoint(region.device_ids)
-
-
 def lay_out(
     pool: PoolName,
     quotas: Mapping[TeamName, int],
@@ -231,7 +244,7 @@ def lay_out(
     for kept in _what_may_stay(capacity, pool, mine):
         laid, missing_now = _lay(pool, quotas, capacity, kept)
         if not missing_now:
-            return _sorted(laid)
+            return in_order(laid)
         if not best or sum(b.milli_gpu for b in laid) > sum(b.milli_gpu for b in best):
             best, missing = tuple(laid), missing_now
     if strict:
@@ -241,10 +254,11 @@ def lay_out(
             " not saved. Lower the quota, or wait until notebooks and guaranteed jobs there end."
         )
         raise CannotLayOut(message)
-    return _sorted(best)
+    return in_order(best)
 
 
-def _sorted(blocks: Iterable[Block]) -> tuple[Block, ...]:
+def in_order(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """Blocks as they lie on nodes and devices."""
     return tuple(sorted(blocks, key=lambda b: (b.node_id, b.device_ids, b.offset)))
 
 

@@ -217,10 +217,15 @@ def effective_guarantees(
         for team in teams.values()
         if pool in team.quotas and team.quotas[pool].guaranteed_milli_gpu
     }
+    return pro_rata(saved, outside)
+
+
+def pro_rata(saved: dict[TeamName, int], there: int) -> dict[TeamName, int]:
+    """Guarantees as saved, or each its part of what is there where that is less."""
     promised = sum(saved.values())
-    if promised <= outside:
+    if promised <= there:
         return saved
-    return {team: milli * outside // promised for team, milli in saved.items()}
+    return {team: milli * there // promised for team, milli in saved.items()}
 
 
 def backs_quotas(node: Node) -> bool:

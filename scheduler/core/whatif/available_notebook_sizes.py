@@ -24,7 +24,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
 )
 from gpucommons.scheduler.core.passes import notebooks
-from gpucommons.scheduler.core.queue import reclaim_cooldown
+from gpucommons.scheduler.core.queue import reclaim_cooldown, unused_quota
 from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.core.stopping.notice import notice_ms
 from gpucommons.scheduler.core.whatif.next_shares import (
@@ -122,8 +122,7 @@ def _found(cycle: CycleState, ask: Workload, size: int) -> _Found:
         return never
     if notebooks.free_place(cycle, ask) is not None:
         return _Found(availability=Availability.FREE, code="free", text="free now")
-    fixed = quota.quota_of(cycle.teams, team, pool).fixed_milli_gpu
-    left = max(0, fixed - cycle.use(team, pool).fixed)
+    left = max(0, unused_quota.of_fixed(cycle, team, pool))
     if size > left:
         asked, has = format_milli_gpu(size), format_milli_gpu(left)
         return _Found(

@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.explain import host_resources
 from gpucommons.scheduler.core.explain.draining import would_stop
-from gpucommons.scheduler.core.explain.reasons import STARTS_WITH, free_per_node
+from gpucommons.scheduler.core.explain.reasons import STARTS_WITH, whole_milli_gpu_free
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, on_cpu_only, with_milli_gpu
 from gpucommons.scheduler.core.model.intents import Intent, Submit
 from gpucommons.scheduler.core.model.reason import CANNOT_START, ReasonClass
@@ -86,7 +86,7 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
         reason=reason,
         guaranteed_milli_gpu=guaranteed,
         guaranteed_used_milli_gpu=use.guaranteed,
-        free_milli_gpu=sum(free_per_node(cycle, pool, hold_class)),
+        free_milli_gpu=sum(whole_milli_gpu_free(cycle, pool, hold_class)),
     )
 
 
