@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
+from gpucommons.scheduler.core.capacity.node_capacity import share_of
 from gpucommons.scheduler.core.model.demand import WhyNoSlices, without_slices
-from gpucommons.scheduler.core.model.holds import share_of
 from gpucommons.scheduler.core.model.resources import Pool, Team
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Kind, PoolName, Role, Spec, TeamName, UserName

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import truths
 
-from gpucommons.scheduler.core.model.holds import share_of
+from gpucommons.scheduler.core.capacity.node_capacity import share_of
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import HoldClass, Role, Spec, TeamName, WorkloadId
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 
-from gpucommons.gpu.devices.devices import Device, DeviceId
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.scheduler.core.capacity.device_distances import Distances, distances_of
 from gpucommons.scheduler.core.capacity.hold_back import (
     BORROWERS,
@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.capacity.hold_back import (
     HoldBackReason,
 )
 from gpucommons.scheduler.core.model.evolving import evolve
-from gpucommons.scheduler.core.model.holds import Hold, HoldKey, Load, mask_of, share_of
+from gpucommons.scheduler.core.model.holds import Hold, HoldKey, Load, mask_of
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import HoldClass, NodeId, WorkloadId
 
@@ -62,6 +62,12 @@ def blocked(devices: Iterable[DeviceCapacity], hold_class: HoldClass) -> list[in
     if hold_class is HoldClass.FIXED:
         return [one.held | one.promised for one in devices]
     return [one.held | one.promised | one.from_borrowers for one in devices]
+
+
+def share_of(node: Node, milli_gpu: int) -> Load:
+    """The part of a node's processor and memory that goes with so many of its GPUs."""
+    whole = WHOLE_MILLI_GPU * max(1, len(node.all_devices))
+    return Load(node.cpu_milli * milli_gpu // whole, node.memory_mib * milli_gpu // whole)
 
 
 @dataclass(slots=True)

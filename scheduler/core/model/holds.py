@@ -14,7 +14,6 @@ from typing import NamedTuple
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device
 from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.scheduler.core.model.evolving import quick
-from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
@@ -103,12 +102,6 @@ class Load(NamedTuple):
     def positive(self) -> Load:
         """Nothing below zero."""
         return Load(max(0, self.cpu_milli), max(0, self.memory_mib))
-
-
-def share_of(node: Node, milli_gpu: int) -> Load:
-    """The part of a node's processor and memory that goes with so many of its GPUs."""
-    whole = WHOLE_MILLI_GPU * max(1, len(node.all_devices))
-    return Load(node.cpu_milli * milli_gpu // whole, node.memory_mib * milli_gpu // whole)
 
 
 def load_by_node(placements: Iterable[WorkerPlacement]) -> dict[NodeId, Load]:

@@ -15,10 +15,11 @@ from collections.abc import Iterable, Sequence
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.capacity.affinity import NONE, Affinity
 from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.capacity.node_capacity import share_of
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have, placed_milli_gpu
-from gpucommons.scheduler.core.model.holds import Load, load_by_node, share_of
+from gpucommons.scheduler.core.model.holds import Load, load_by_node
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import (
     HoldClass,

@@ -12,6 +12,7 @@ from itertools import count
 
 from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler.core.advance import advance
+from gpucommons.scheduler.core.capacity.node_capacity import share_of
 from gpucommons.scheduler.core.explain.blockers import Blocker, BlockerKind, blockers
 from gpucommons.scheduler.core.explain.host_resources import in_words
 from gpucommons.scheduler.core.model.demand import (
@@ -25,7 +26,7 @@ from gpucommons.scheduler.core.model.demand import (
     training_sizes,
     without_slices,
 )
-from gpucommons.scheduler.core.model.holds import Load, share_of
+from gpucommons.scheduler.core.model.holds import Load
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_final
 from gpucommons.scheduler.core.model.resources import Node, Policy
 from gpucommons.scheduler.core.model.state import Cluster
