@@ -122,7 +122,7 @@ class StaleAttempt(Conflict):
 
 
 class ChosenMeanwhile(Conflict):
-    """What you are told was changed meanwhile, in another tab perhaps: look, and save again."""
+    """Notifications were changed meanwhile, in another tab perhaps: look, and save again."""
 
 
 class NotIdle(Conflict):

@@ -62,7 +62,7 @@ def source(choice: Choice) -> str:
 def text(choice: Choice, key: str, page_url: str) -> str:
     """What the mail says."""
     # A path alone is no address: a mail is read where no page of the hub is open.
-    page = page_url if "://" in page_url else "the page What you are told of GPU Commons"
+    page = page_url if "://" in page_url else "the page Notifications of GPU Commons"
     where = f" on {page}" if page_url else ""
     return (
         f"{choice.owner} wants messages of GPU Commons to come to this address. Is that you? Enter this"

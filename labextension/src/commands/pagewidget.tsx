@@ -60,7 +60,7 @@ class PageContent extends ReactWidget {
           <Schedules wanted={this.wanted} />
         ) : this._command === CommandIDs.sweeps ? (
           <Sweeps wanted={this.wanted} renderers={this._renderers} />
-        ) : this._command === CommandIDs.told ? (
+        ) : this._command === CommandIDs.notifications ? (
           <NotificationsPage />
         ) : (
           <Pipelines wanted={this.wanted} />

@@ -20,7 +20,7 @@ export const CommandIDs = {
   pipelines: 'gpucommons:pipelines',
   runPipeline: 'gpucommons:run-pipeline',
   sweeps: 'gpucommons:sweeps',
-  told: 'gpucommons:told',
+  notifications: 'gpucommons:notifications',
   pauseJob: 'gpucommons:pause-job',
   resumeJob: 'gpucommons:resume-job',
   cancelJob: 'gpucommons:cancel-job',
@@ -43,5 +43,5 @@ export const pagesOf = (trans: TranslationBundle) =>
     [CommandIDs.schedules, trans.__('Schedules')],
     [CommandIDs.pipelines, trans.__('Pipelines')],
     [CommandIDs.sweeps, trans.__('Sweeps')],
-    [CommandIDs.told, trans.__('What you are told')]
+    [CommandIDs.notifications, trans.__('Notifications')]
   ] as const;

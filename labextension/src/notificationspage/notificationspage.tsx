@@ -24,7 +24,7 @@ export function NotificationsPage(): React.JSX.Element {
     <div className="gc-JobPage">
       <Standing />
       <header className="gc-Row gc-JobHeader">
-        <h1>{trans.__('What you are told')}</h1>
+        <h1>{trans.__('Notifications')}</h1>
       </header>
       {problem !== null && model.connection === 'ok' ? (
         <Callout tone="error">{problem}</Callout>

@@ -113,7 +113,7 @@ def test_mail_begins_with_the_code(world: ServiceWorld, tell: Tell) -> None:
     ("page_url", "where"),
     [
         ("https://hub.example/gpucommons/notifications", "on https://hub.example/gpucommons/notif"),
-        ("/services/gpucommons/notifications", "on the page What you are told of GPU Commons or"),
+        ("/services/gpucommons/notifications", "on the page Notifications of GPU Commons or"),
         ("", "code or in a terminal"),
     ],
 )

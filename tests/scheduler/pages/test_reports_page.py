@@ -270,7 +270,7 @@ async def test_a_code_that_is_wrong_is_said_where_it_is_typed_again(
 
     assert answer.status_code == 422
     assert f'role="alert">{wrong}</p>' in answer.text
-    assert "<h1>What you are told</h1>" in answer.text
+    assert "<h1>Notifications</h1>" in answer.text
     assert '<input name="code"' in answer.text
 
     empty = await alice.post("notifications/confirm", data={**fields, "code": ""})
