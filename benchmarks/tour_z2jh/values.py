@@ -61,7 +61,11 @@ def of_hub(password: str) -> Values:
             "db": {"pvc": {"storageClassName": f"{HUB}-hub", "storage": "1Gi"}},
         },
         "proxy": {"service": {"type": "ClusterIP"}, "chp": {"image": _image(PROXY)}},
-        "singleuser": {"storage": {"type": "none"}, "startTimeout": 180},
+        "singleuser": {
+            "cpu": {"guarantee": 0.5},
+            "storage": {"type": "none"},
+            "startTimeout": 180,
+        },
         "scheduling": {
             "userScheduler": {"enabled": True, "replicas": 1, "image": _image(SCHEDULER)},
             "userPlaceholder": {"enabled": False},

@@ -56,7 +56,10 @@ OPERATOR = Principal(
 FIRST_START = replace(OPERATOR, name=UserName("first configuration"))
 #: Nobody is kept waiting any longer for nodes that may never come.
 PATIENCE_S = 30.0
-_NO_NODE = "No node is there yet."
+_NO_NODE = (
+    "No node is there yet. On Kubernetes a node of a pool has the label gpucommons.io/pool=POOL, or those"
+    " that jobs.pools of the chart names."
+)
 
 
 class Housekeeping:

@@ -19,9 +19,13 @@ _PASSING = "node.kubernetes.io/"
 
 
 def check(cluster: Cluster) -> Iterator[Finding]:
-    """Each pool that the chart's values place."""
+    """Each pool that the chart's values place, and each that nodes are labelled for."""
     settings = cluster.settings
-    for name, place in settings.pools.items():
+    labelled = {
+        labels_of(node)[names.POOL] for node in cluster.nodes if names.POOL in labels_of(node)
+    }
+    places = {name: PoolPlace() for name in sorted(labelled)} | settings.pools
+    for name, place in places.items():
         selector = place.selector or {names.POOL: name}
         nodes = [node for node in cluster.nodes if selector.items() <= labels_of(node).items()]
         if nodes:
@@ -32,9 +36,10 @@ def check(cluster: Cluster) -> Iterator[Finding]:
         change = f"kubectl label node NODE {words}.{_HOLDS_BACK}"
         text = f"no node has {words}"
         yield Finding(check=f"pool {name}", level=PROBLEM, found=text, change=change)
-    if not settings.pools:
-        text = "the values place none: nodes are found by the label gpucommons.io/pool"
-        yield Finding(check="pools", level=OK, found=text)
+    if not places:
+        change = f"kubectl label node NODE {names.POOL}=POOL.{_HOLDS_BACK}"
+        text = f"no node has the label {names.POOL}, and the values (jobs.pools) name no other"
+        yield Finding(check="pools", level=PROBLEM, found=text, change=change)
 
 
 def _devices(name: str, place: PoolPlace, nodes: list[Document]) -> Finding:

@@ -67,7 +67,10 @@ def _line(cluster: Cluster, pod: str, api: str, token: _Token) -> Finding:
         if error.status not in _REFUSED or error.reason:
             raise
         text = f"the hub does not take its token ({token.key} in the Secret {token.secret})"
-        change = f"{_restart(cluster)}: it reads tokens and roles when it starts."
+        change = (
+            "What the lines `hub's tokens` and `hub's spawner` say comes first. Then"
+            f" {_restart(cluster)}: it reads tokens and roles when it starts."
+        )
         return Finding(check=check, level=PROBLEM, found=text, change=change)
     name, granted = found.get("name"), frozenset(found.get("scopes") or ())
     if name != token.service:

@@ -174,6 +174,11 @@ def remarks(values: Mapping[str, Any], choice: Choice) -> Iterator[str]:
             f"Profiles that ask for {_GPU_RESOURCES} get none by that any more: the choice of a GPU"
             " stands below the profiles."
         )
+    if at(values, ("singleuser", "cpu", "guarantee")) is None:
+        yield (
+            "singleuser.cpu.guarantee is not set: notebooks ask for no processor, and get what the jobs"
+            " beside them leave. Set what one needs to start and to answer, as 0.5."
+        )
     purpose = ("scheduling", "userPods", "nodeAffinity", "matchNodePurpose")
     if at(values, purpose) == "require":
         yield "matchNodePurpose is require: label GPU nodes hub.jupyter.org/node-purpose=user."

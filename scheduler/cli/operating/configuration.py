@@ -15,7 +15,11 @@ from gpucommons.scheduler.cli.operating.pruning import pruned
 from gpucommons.scheduler.cli.present import show
 from gpucommons.scheduler.cli.profiles import commands as profiles
 from gpucommons.scheduler.client import calls
-from gpucommons.scheduler.client.documents.mappings import MAX_CONFIG_BYTES, read_mapping
+from gpucommons.scheduler.client.documents.mappings import (
+    MAX_CONFIG_BYTES,
+    mapping_in,
+    read_content,
+)
 
 
 def add_commands(
@@ -25,7 +29,7 @@ def add_commands(
     file = commands.add_parser(
         "apply", parents=[shared], help="apply pools, teams, policy, profiles"
     )
-    file.add_argument("-f", "--file", type=Path, required=True)
+    file.add_argument("-f", "--file", type=Path, required=True, help="- = standard input")
     file.add_argument("--dry-run", action="store_true", help="only say what would change")
     about = "remove teams that FILE does not name; refused while one of them has work"
     file.add_argument("--prune", action="store_true", help=about)
@@ -39,11 +43,12 @@ def add_commands(
 def apply(arguments: argparse.Namespace) -> int:
     """Apply a YAML file with pools, teams and policy, and profiles of teams."""
     wanted_of = "pools, teams, policy or profiles"
-    document = read_mapping(arguments.file, of=wanted_of, max_bytes=MAX_CONFIG_BYTES)
-    wanted = profiles.taken_from(arguments.file, document)
+    content = read_content(arguments.file, max_bytes=MAX_CONFIG_BYTES)
+    document = mapping_in(content, arguments.file, of=wanted_of)
+    wanted = profiles.taken_from(arguments.file, content, document)
     # Who leads a team publishes its profiles, and may not read the rest.
     alone = wanted and not document and not arguments.prune
-    config = None if alone else config_of(arguments.file, document)
+    config = None if alone else config_of(arguments.file, content, document)
     kept: list[str] = []
     with connect(arguments) as scheduler:
         if config is not None and arguments.prune:

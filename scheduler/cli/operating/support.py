@@ -12,16 +12,16 @@ import os
 import platform
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import distributions, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from pydantic import BaseModel
 
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.operating.redaction import Redaction, secret_values
-from gpucommons.scheduler.cli.present import show
+from gpucommons.scheduler.cli.present import say, show
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.call import Call
 from gpucommons.scheduler.errors import SchedulerError
@@ -39,6 +39,8 @@ _SECRETS = ("attempt-key", "cookie-secret", "metrics-token", "password", "tokens
 _NAMING = frozenset({"by", "owner", "submitted_by", "user"})
 _LISTING = frozenset({"leads", "members", "users"})
 
+_STANDARD = Path("-")
+
 T = TypeVar("T")
 
 
@@ -53,7 +55,7 @@ def add_commands(
         description="Versions, settings, logs, health, queue, events and metrics. Passwords, tokens and"
         " what users wrote are left out; names of users are replaced.",
     )
-    command.add_argument("file", metavar="FILE.tar.gz")
+    command.add_argument("file", metavar="FILE.tar.gz", help="- = standard output")
     command.add_argument("--with-names", action="store_true", help="keep the names of users")
     command.set_defaults(run=support_bundle)
 
@@ -100,17 +102,26 @@ def support_bundle(arguments: argparse.Namespace) -> int:
         missing.append(f"No logs in {state}: on a cluster add `kubectl logs` of each pod by hand.")
     parts["missing.txt"] = hide.text("\n".join(missing)) or "Nothing is missing."
     path = Path(arguments.file)
-    with appearing_whole(path) as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
-        for name, text in sorted(parts.items()):
-            _add(archive, name, text)
     who = "with the names of users" if arguments.with_names else "names of users replaced"
     said = f"{path}: {len(parts)} files, {who}. Look through it before you send it."
+    if path == _STANDARD:
+        _pack(parts, sys.stdout.buffer)
+        say(said)
+        return 0
+    with appearing_whole(path) as file:
+        _pack(parts, file)
     show(
         {"file": str(path), "files": sorted(parts), "missing": missing},
         said,
         output=arguments.output,
     )
     return 0
+
+
+def _pack(parts: Mapping[str, str], file: IO[bytes]) -> None:
+    with tarfile.open(fileobj=file, mode="w:gz") as archive:
+        for name, text in sorted(parts.items()):
+            _add(archive, name, text)
 
 
 def _answers(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:

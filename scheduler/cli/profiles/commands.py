@@ -15,7 +15,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import clock, printable, show, table
 from gpucommons.scheduler.client import SchedulerClient, profile_calls
-from gpucommons.scheduler.client.documents.mappings import read_mapping
+from gpucommons.scheduler.client.documents.mappings import mapping_in, read_content
 from gpucommons.scheduler.errors import BadRequest, NotFound, SchedulerError, Unavailable
 from gpucommons.scheduler.models.jobs.profiles import (
     PROFILE_LABEL,
@@ -119,11 +119,12 @@ def detail(arguments: argparse.Namespace) -> int:
 
 def publish(arguments: argparse.Namespace) -> int:
     """Publish what a file says."""
-    document = read_mapping(arguments.file, of="a profile's fields (team, name, job, …)")
+    content = read_content(arguments.file)
+    document = mapping_in(content, arguments.file, of="a profile's fields (team, name, job, …)")
     try:
         named = NamedProfile.model_validate(document)
     except ValidationError as error:
-        message = f"{arguments.file}: {field_sentences(arguments.file.read_bytes(), error)}"
+        message = f"{arguments.file}: {field_sentences(content, error)}"
         raise BadRequest(message) from None
     with connect(arguments) as scheduler:
         view = put(scheduler, named)
@@ -191,14 +192,14 @@ def remove(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def taken_from(path: Path, document: dict[str, Any]) -> list[NamedProfile]:
+def taken_from(path: Path, content: bytes, document: dict[str, Any]) -> list[NamedProfile]:
     """The profiles of a file for ``apply``, which are taken out of what else it says."""
     try:
         return ProfilesFile.model_validate(
             {"profiles": document.pop("profiles", None) or []}
         ).profiles
     except ValidationError as error:
-        message = f"{path}: {field_sentences(path.read_bytes(), error)}"
+        message = f"{path}: {field_sentences(content, error)}"
         raise BadRequest(message) from None
 
 

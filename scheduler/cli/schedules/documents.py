@@ -10,7 +10,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.present import say
 from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
 from gpucommons.scheduler.client.documents.jobs import Bounds, request_of_mapping
-from gpucommons.scheduler.client.documents.mappings import read_mapping
+from gpucommons.scheduler.client.documents.mappings import mapping_in, read_content
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences
@@ -26,7 +26,8 @@ def read_schedule(
     BadRequest
         With what is wrong in the file.
     """
-    document = read_mapping(path, of="name, schedule, triggers and job")
+    content = read_content(path)
+    document = mapping_in(content, path, of="name, schedule, triggers and job")
     packed = None
     if isinstance(job := document.get("job"), dict):
         where = f"{path}: job"
@@ -44,5 +45,5 @@ def read_schedule(
     try:
         return name, models.ScheduleRequest.model_validate(document), packed
     except ValidationError as error:
-        message = f"{path}: {field_sentences(path.read_bytes(), error, also=('name',))}"
+        message = f"{path}: {field_sentences(content, error, also=('name',))}"
         raise BadRequest(message) from None

@@ -17,7 +17,7 @@ from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
 from gpucommons.scheduler.cli.sweeps.study import write_study
 from gpucommons.scheduler.client import calls, sweep_calls
 from gpucommons.scheduler.client.documents.jobs import Bounds, request_of_mapping
-from gpucommons.scheduler.client.documents.mappings import read_mapping
+from gpucommons.scheduler.client.documents.mappings import mapping_in, read_content
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences
@@ -83,9 +83,9 @@ def add_commands(
 
 def submit(arguments: argparse.Namespace) -> int:
     """Pack what the file runs, and submit it."""
-    document = read_mapping(
-        arguments.file, of="a sweep's fields (run, space, objective, budget, …)"
-    )
+    content = read_content(arguments.file)
+    of = "a sweep's fields (run, space, objective, budget, …)"
+    document = mapping_in(content, arguments.file, of=of)
     if arguments.team is not None:
         document["team"] = arguments.team
     own = {name: document.pop(name) for name in _OWN if name in document}
@@ -96,7 +96,7 @@ def submit(arguments: argparse.Namespace) -> int:
     try:
         request = models.SweepRequest.model_validate({"job": job, **own})
     except ValidationError as error:
-        message = f"{arguments.file}: {field_sentences(path.read_bytes(), error)}"
+        message = f"{arguments.file}: {field_sentences(content, error)}"
         raise BadRequest(message) from None
     with connect(arguments) as scheduler:
         if packed is not None and job.snapshot is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from gpucommons.scheduler.models.text.yaml_errors import syntax_sentence
 MAX_BYTES = 256 << 10
 #: Nor pools and teams, of which there may be thousands.
 MAX_CONFIG_BYTES = 4 << 20
+_STANDARD = Path("-")
 
 
 def read_mapping(path: Path, *, of: str, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
@@ -29,7 +32,7 @@ def read_mapping(path: Path, *, of: str, max_bytes: int = MAX_BYTES) -> dict[str
 
 
 def read_content(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
-    """What is in the file, once: what is said of it later is of the same bytes.
+    """What is in the file (``-`` is standard input), once: what is said of it later is of the same bytes.
 
     Raises
     ------
@@ -37,7 +40,7 @@ def read_content(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
         When it cannot be read, or is larger.
     """
     try:
-        with path.open("rb") as file:
+        with nullcontext(sys.stdin.buffer) if path == _STANDARD else path.open("rb") as file:
             content = file.read(max_bytes + 1)
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -175,7 +176,7 @@ def test_a_bad_quota_is_refused(
 
 
 def test_a_file_of_pools_and_teams_is_applied_whole_or_not_at_all(
-    cli: Cli, home: Path, admin: SchedulerClient
+    cli: Cli, home: Path, admin: SchedulerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = yaml.safe_load(yaml.safe_dump(dict(CONFIG)))
     config["teams"][0]["quotas"]["gpu"]["over_quota_weight"] = 7
@@ -185,6 +186,11 @@ def test_a_file_of_pools_and_teams_is_applied_whole_or_not_at_all(
     assert " 7" in applied
     (home / "now.yaml").write_text(cli("config", by="root").out)
     assert cli("apply", "-f", "now.yaml", by="root").out == "Nothing changed.\n"
+    now = io.BytesIO((home / "now.yaml").read_bytes())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(now))
+    assert cli("apply", "-f", "-", by="root").out == "Nothing changed.\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"teams:\n- name: 7\n")))
+    assert "-: line 2" in cli("apply", "-f", "-", by="root").err
     before = admin.send(calls.get_config())
     assert before.teams[0].quotas["gpu"].over_quota_weight == 7 or (
         before.teams[1].quotas["gpu"].over_quota_weight == 7

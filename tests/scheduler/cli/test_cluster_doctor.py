@@ -197,6 +197,22 @@ def findings(server: FakeServer) -> tuple[Finding, ...]:
     return look(command.CHECKS, Cluster(server=server, namespace=OURS, now_s=NOW.timestamp()))
 
 
+def test_pools_that_only_labels_name_are_looked_at() -> None:
+    server = FakeServer(a_cluster())
+    path = f"{CORE}/{OURS}/configmaps/gpucommons-scheduler"
+    described = yaml.safe_load(server.objects[path]["data"]["kubernetes.yaml"]) | {"pools": {}}
+    server.objects[path]["data"]["kubernetes.yaml"] = yaml.safe_dump(described)
+
+    lines = {one.check: one for one in findings(server)}
+    assert lines["pool train"].found == "2 node(s), 16 nvidia.com/gpu"
+    assert lines["taints of pool train"].level == OK
+
+    for each in server.objects["/api/v1/nodes"]["items"]:
+        each["metadata"]["labels"] = {}
+    unlabelled = {one.check: one for one in findings(server)}["pools"]
+    assert (unlabelled.level, "gpucommons.io/pool=POOL" in unlabelled.change) == (PROBLEM, True)
+
+
 def test_a_cluster_that_fits_has_nothing_but_ok() -> None:
     found = findings(FakeServer(a_cluster()))
     assert [one for one in found if one.level != OK] == []

@@ -206,8 +206,12 @@ def test_what_no_longer_works_is_said() -> None:
         "Profiles that ask for",
         "node-purpose=user",
         "networkPolicy.users",
+        "notebooks ask for no processor",
     ):
         assert word in said
+    values["singleuser"]["cpu"] = {"guarantee": 0.5}
+    said = " ".join(changes.remarks(values, changes.Choice(hub_image="hub:1")))
+    assert "processor" not in said
 
 
 def test_a_file_without_ours_has_nothing_to_undo(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import tarfile
 from pathlib import Path
@@ -121,6 +122,17 @@ def test_a_scheduler_that_does_not_answer_is_named_and_the_logs_are_there(
     found = files(home / "b.tgz")
     assert "No scheduler found" in found["missing.txt"]
     assert "logs/hub.log" in found
+
+
+def test_it_can_go_to_standard_output_as_out_of_a_pod(
+    cli: Cli, bundled: dict[str, str], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written))
+    done = cli("support-bundle", "-", "--state", bundled["state"], by="root")
+    assert (done.code, "names of users replaced" in done.err) == (0, True)
+    (home / "b.tgz").write_bytes(written.getvalue())
+    assert "logs/hub.log" in files(home / "b.tgz")
 
 
 def test_what_may_not_be_read_is_named_and_the_rest_is_there(
