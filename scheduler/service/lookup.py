@@ -32,11 +32,12 @@ _JOB_KINDS = frozenset({Kind.TRAINING, Kind.RETRAIN})
 
 def also_ended(service: Service, ids: Iterable[WorkloadId | None]) -> Mapping[WorkloadId, Workload]:
     """All workloads that go on, and those of these that have ended, or were not yet seen by a cycle."""
-    going, others = service.loop.cluster.workloads, dict[WorkloadId, Workload]()
-    for one in ids:
-        if one is not None and one not in going:
-            with suppress(UnknownWorkload):
-                others[one] = workload_of(service, one)
+    going = service.loop.cluster.workloads
+    away = {one for one in ids if one is not None and one not in going}
+    others = service.store.workloads_by_id(away) if away else {}
+    for one in away - others.keys():
+        with suppress(UnknownWorkload):
+            others[one] = workload_of(service, one)
     return ChainMap(others, going)  # type: ignore[arg-type] # it is only read
 
 

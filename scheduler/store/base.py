@@ -332,6 +332,10 @@ class Store(Protocol):
         """One workload, live or final."""
         ...
 
+    def workloads_by_id(self, ids: Collection[WorkloadId]) -> dict[WorkloadId, Workload]:
+        """Those of these that there are, live or final, in one look."""
+        ...
+
     def workloads(
         self, where: WorkloadFilter, *, limit: int = 100, cursor: str | None = None
     ) -> Page[Workload]:

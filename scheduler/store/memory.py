@@ -268,6 +268,11 @@ class MemoryStore(SqlParts):
         with self._lock:
             return self._workloads.get(workload_id)
 
+    def workloads_by_id(self, ids: Collection[WorkloadId]) -> dict[WorkloadId, Workload]:
+        """Those of these that there are, in one look."""
+        with self._lock:
+            return {one: self._workloads[one] for one in ids if one in self._workloads}
+
     def workloads(
         self, where: WorkloadFilter, *, limit: int = 100, cursor: str | None = None
     ) -> Page[Workload]:

@@ -328,6 +328,15 @@ def test_who_ended_since_is_listed_by_the_end(store: Store) -> None:
     assert rest.cursor is None
 
 
+def test_many_are_looked_up_at_once_and_what_is_not_there_is_left_out(store: Store) -> None:
+    epoch = store.take_lead("me")
+    ended = replace(job(2, State.FAILED), ended_ms=NOW)
+    store.commit(epoch, Changes(now_ms=NOW, workloads=(running(1), ended, job(3))))
+    wanted = {running(1).workload_id, ended.workload_id, job(9).workload_id}
+    assert store.workloads_by_id(wanted) == {"w-0001": running(1), "w-0002": ended}
+    assert store.workloads_by_id(()) == {}
+
+
 def test_a_full_last_page_has_no_cursor(store: Store) -> None:
     epoch = store.take_lead("me")
     store.commit(epoch, Changes(now_ms=NOW, workloads=(job(1), job(2))))

@@ -231,6 +231,9 @@ def test_the_page_of_schedules_tells_what_comes_and_what_came(
     ):
         expect(nightly).to_contain_text(text)
     expect(nightly.get_by_role("button", name="digits-6")).to_be_visible()
+    # The list of jobs has left it long ago.
+    first = nightly.get_by_role("row").filter(has_text="nightly-1finished")
+    expect(first).to_contain_text("promoted: accuracy 98, the first")
     weekly = page.get_by_role("region", name="weekly", exact=True)
     expect(weekly).to_contain_text("suspended by a lead or an admin")
     expect(weekly.get_by_role("button")).to_have_count(0)

@@ -125,8 +125,8 @@ export function cancelWords(job: IJob, { trans }: Messages): [string, string] {
   ];
 }
 
-export function dot(job: IJob): Dot {
-  switch (job.state) {
+export function dot({ state }: { state: string }): Dot {
+  switch (state) {
     case 'queued':
     case 'nominated':
       return 'waiting';
@@ -136,9 +136,9 @@ export function dot(job: IJob): Dot {
     case 'running':
     case 'paused':
     case 'failed':
-      return job.state;
+      return state;
     default:
-      return LEAVING.has(job.state) ? 'stopping' : 'finished';
+      return LEAVING.has(state) ? 'stopping' : 'finished';
   }
 }
 

@@ -152,6 +152,16 @@ export function scheduleMessages(msg: Messages) {
       }
     },
 
+    /** Of a run's job, also of one that the panel's list has left. */
+    jobState({ job_state: state }: IScheduleRun): string {
+      if (state === undefined) {
+        return ''; // a scheduler of an earlier release, which does not say
+      }
+      return state === null
+        ? trans.__('its job is no longer kept')
+        : (msg.stateWord(state) ?? state);
+    },
+
     version({ version }: IScheduleRun): string {
       return trans.__('data %1', version ?? '');
     },

@@ -234,8 +234,10 @@ function RunRow(props: {
   const { run, schedule } = props;
   const { model, commands } = usePanel();
   const msg = useWords(scheduleMessages);
-  const job = model.jobs?.find(each => each.id === run.job_id);
   const id = run.job_id;
+  // What the list has left is in what the server says of the run.
+  const listed = model.jobs?.find(each => each.id === id);
+  const state = listed?.state ?? run.job_state;
   const verdict = msg.verdict(run);
   return (
     <tr data-outcome={run.outcome}>
@@ -249,7 +251,7 @@ function RunRow(props: {
         ) : (
           <span className="gc-Row">
             <span
-              className={`gc-Dot gc-tone-${job ? dot(job) : 'plain'}`}
+              className={`gc-Dot gc-tone-${state ? dot({ state }) : 'plain'}`}
               aria-hidden="true"
             />
             <LinkButton
@@ -259,7 +261,9 @@ function RunRow(props: {
             >
               {run.job_name}
             </LinkButton>
-            {job ? <span className="gc-Muted">{msg.state(job)}</span> : null}
+            <span className="gc-Muted">
+              {listed ? msg.state(listed) : msg.jobState(run)}
+            </span>
             {run.version ? (
               <span className="gc-Muted">{msg.version(run)}</span>
             ) : null}

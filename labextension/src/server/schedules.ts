@@ -12,6 +12,8 @@ export interface IScheduleRun {
   text: string;
   job_id?: string | null;
   job_name: string;
+  /** Of its job; null where it is forgotten, and nothing where an earlier release answers. */
+  job_state?: string | null;
   by_hand: boolean;
   /** The trigger whose time it was, and what happened. */
   trigger?: string;

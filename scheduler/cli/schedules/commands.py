@@ -246,10 +246,7 @@ def detail(arguments: argparse.Namespace) -> int:
         view = scheduler.send(
             schedule_calls.schedule(*owner_and_name(scheduler, arguments.schedule))
         )
-        # Of the newest, as the page has them: who asks for more asks for that job.
-        found = scheduler.send(calls.jobs(owner=view.owner, limit=500)).jobs if view.runs else []
-    states = {one.id: one.state for one in found}
-    show(view, describing.describe(view, states), output=arguments.output)
+    show(view, describing.describe(view), output=arguments.output)
     return 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -22,8 +22,8 @@ _VERDICTS = {
 }
 
 
-def describe(view: models.ScheduleView, states: Mapping[str, str] | None = None) -> str:
-    """A schedule in lines; ``states`` are those of its jobs, by id, as far as they are known."""
+def describe(view: models.ScheduleView) -> str:
+    """A schedule in lines."""
     who = [f"team {view.team}", f"by {view.owner}"]
     if "CPU only" not in view.what and view.kind in _CLASSES:
         who.append(_CLASSES[view.kind])
@@ -42,7 +42,7 @@ def describe(view: models.ScheduleView, states: Mapping[str, str] | None = None)
         lines.append("  a run was asked for and starts as soon as the scheduler looks")
     if view.hindrance:
         lines.append(f"  a run is due and waits: {view.hindrance}")
-    return printable("\n".join([*lines, *_runs(view, states or {})]))
+    return printable("\n".join([*lines, *_runs(view)]))
 
 
 def _suspended(view: models.ScheduleView) -> str:
@@ -97,7 +97,7 @@ def _calendar(view: models.ScheduleView) -> str:
     return f"{view.schedule} {view.time_zone}" if view.schedule else "on triggers"
 
 
-def _runs(view: models.ScheduleView, states: Mapping[str, str]) -> Iterator[str]:
+def _runs(view: models.ScheduleView) -> Iterator[str]:
     for one in view.runs:
         span = _at(one.due_ms, view)
         if one.until_ms is not None:
@@ -109,9 +109,12 @@ def _runs(view: models.ScheduleView, states: Mapping[str, str]) -> Iterator[str]
             span += f" ({one.cause})"
         data = f" · data {one.version}" if one.version else ""
         verdict = f" · {_VERDICTS[one.verdict]}{one.why}" if one.verdict in _VERDICTS else ""
-        known = states.get(one.job_id or "", "")
-        state = f" · {state_words(known)}" if known else ""
+        state = "" if one.job_id is None else f" · {_state(one)}"
         yield f"  {span}  {one.job_name or f'{one.outcome}: {one.text}'}{state}{data}{verdict}"
+
+
+def _state(run: models.ScheduleRunView) -> str:
+    return state_words(run.job_state) if run.job_state else "its job is no longer kept"
 
 
 def _next(view: models.ScheduleView) -> str:

@@ -140,6 +140,9 @@ class ScheduleRunView(View):
     text: str = ""
     job_id: str | None = None
     job_name: str = ""
+    #: Of its job, as its own page shows it; None = none was started, or it ended so long ago that it is
+    #: forgotten.
+    job_state: str | None = None
     #: Its owner asked for it.
     by_hand: bool = False
     #: The trigger whose time it was, in words; empty: the calendar's, or by hand.

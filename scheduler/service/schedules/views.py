@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from itertools import islice
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.types import Workload, WorkloadId
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.models.jobs.schedules import PromotedView, TriggerView
 from gpucommons.scheduler.models.text.job_summary import what_runs
@@ -15,6 +17,7 @@ from gpucommons.scheduler.schedules.due_runs import RUNS_KEPT
 from gpucommons.scheduler.schedules.schedule import Run, Scheduled
 from gpucommons.scheduler.schedules.triggers import Trigger, TriggerKind
 from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.lookup import also_ended
 from gpucommons.scheduler.service.schedules.runs import stored_request
 from gpucommons.scheduler.service.service import Service
 
@@ -29,6 +32,8 @@ def schedule_view(
     is_trying = standing.starting_ms is not None and (asked or not found.suspended)
     has_times = found.cron and not found.suspended
     coming = cron_times.after(found.cron, found.time_zone, now_ms) if has_times else ()
+    last = standing.runs[-runs:]
+    jobs = also_ended(service, (one.job for one in last))
     try:
         request = stored_request(found)
         kind, what = str(request.kind), what_runs(request)
@@ -54,13 +59,14 @@ def schedule_view(
         kind=kind,
         next_ms=list(islice(coming, 5)),
         hindrance=standing.hindrance if is_trying else "",
-        runs=[_run(one) for one in reversed(standing.runs[-runs:])],
+        runs=[_run(one, jobs) for one in reversed(last)],
         mine=authorization.schedules.may_write_schedule(principal, found.owner),
         steerable=authorization.sight.steers(principal, found.team, found.owner),
     )
 
 
-def _run(one: Run) -> models.ScheduleRunView:
+def _run(one: Run, jobs: Mapping[WorkloadId, Workload]) -> models.ScheduleRunView:
+    job = None if one.job is None else jobs.get(one.job)
     return models.ScheduleRunView(
         outcome=one.outcome.value,
         due_ms=one.due_ms,
@@ -69,6 +75,7 @@ def _run(one: Run) -> models.ScheduleRunView:
         text=one.text,
         job_id=one.job,
         job_name=one.job_name,
+        job_state=None if job is None else job.state.value,
         by_hand=one.by_hand,
         trigger=one.trigger,
         cause=one.cause,

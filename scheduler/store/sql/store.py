@@ -248,6 +248,10 @@ class SqlStore(SqlParts):
         """One workload, live or final."""
         return self._read(lambda c: cluster.by_id(c, [workload_id])).get(workload_id)
 
+    def workloads_by_id(self, ids: Collection[WorkloadId]) -> dict[WorkloadId, Workload]:
+        """Those of these that there are, in one look."""
+        return self._read(lambda c: cluster.by_id(c, ids))
+
     def workloads(
         self, where: WorkloadFilter, *, limit: int = 100, cursor: str | None = None
     ) -> Page[Workload]:

@@ -93,6 +93,25 @@ def test_a_run_is_an_ordinary_job_of_its_owner(world: ServiceWorld) -> None:
     assert names(world) == ["nightly-2", "nightly-1"]
 
 
+def test_a_run_says_what_became_of_its_job_for_as_long_as_that_is_kept(world: ServiceWorld) -> None:
+    def states() -> list[str | None]:
+        listed = schedules.schedules(world.service, world.principal("ann")).schedules[0]
+        return [run.job_state for run in listed.runs]
+
+    world.script = Script(run_ms=2 * MINUTE)
+    put(world, concurrency_policy="Allow")
+    to_next(world)
+    running(world).step()
+    world.pass_time(MINUTE)
+    assert states() == ["running"]
+    world.pass_time(5 * MINUTE)
+    assert states() == ["succeeded"]
+    ended = next(iter(world.store.workloads(WorkloadFilter()).items)).ended_ms
+    assert ended is not None
+    world.store.prune(world.loop.epoch, before_ms=Millis(ended + 1), kept=())
+    assert states() == [None]
+
+
 def test_a_run_that_goes_on_keeps_the_next_one_out_or_is_replaced(world: ServiceWorld) -> None:
     world.script = Script(run_ms=100 * MINUTE)
     put(world)

@@ -150,6 +150,7 @@ def next_times() -> list[int]:
 
 def run(outcome: str, due_ms: int, **changes: Any) -> dict[str, Any]:
     plain = {"until_ms": None, "count": 1, "text": "", "job_id": None, "job_name": ""}
+    plain |= {"job_state": None}
     return {"outcome": outcome, "due_ms": due_ms, **plain, "by_hand": False, **changes}
 
 
@@ -183,13 +184,14 @@ def nightly(**changes: Any) -> dict[str, Any]:
                 TWO - DAY,
                 job_id="0190f000-0000-7000-8000-000000000006",
                 job_name="digits-6",
+                job_state="succeeded",
                 verdict="kept",
                 why="accuracy 97, was 98: nightly-1 kept",
                 value=97.0,
             ),
             run("missed", TWO - 3 * DAY, until_ms=TWO - 2 * DAY, count=2, text=NOT_RUNNING),
             run("started", TWO - 4 * DAY + HOUR, job_id="gone", job_name="nightly-1", by_hand=True)
-            | {"verdict": "promoted", "why": "accuracy 98, the first", "value": 98.0},
+            | {"job_state": "succeeded", "verdict": "promoted", "why": "accuracy 98, the first", "value": 98.0},
         ],
         "mine": True,
         "steerable": True,
