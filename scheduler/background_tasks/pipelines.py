@@ -24,7 +24,14 @@ from gpucommons.scheduler.errors import (
     Unavailable,
     UnknownWorkload,
 )
-from gpucommons.scheduler.pipelines.next_steps import Child, Decision, decide, try_of
+from gpucommons.scheduler.pipelines.next_steps import (
+    Child,
+    Decision,
+    child_of,
+    children_of,
+    decide,
+    try_of,
+)
 from gpucommons.scheduler.pipelines.pipeline import (
     Piped,
     Standing,
@@ -33,7 +40,7 @@ from gpucommons.scheduler.pipelines.pipeline import (
     StepStanding,
     StepState,
 )
-from gpucommons.scheduler.service.lookup import workload_of
+from gpucommons.scheduler.service.lookup import also_ended, workload_of
 from gpucommons.scheduler.service.pipelines.copies import Copies
 from gpucommons.scheduler.service.pipelines.pipelines import note_over
 from gpucommons.scheduler.service.pipelines.steps import job_of, submit_step
@@ -103,13 +110,8 @@ class Pipelines:
         return decide(piped, children | found, now_ms) if found else decision
 
     def _recorded(self, piped: Piped) -> dict[StepName, Child]:
-        found = {}
-        for name, stands in piped.standing.steps.items():
-            if stands.job is not None and stands.number == try_of(piped.pipeline, name):
-                job = self._job(stands.job)
-                if job is not None:
-                    found[name] = _child(job)
-        return found
+        jobs = also_ended(self._service, (each.job for each in piped.standing.steps.values()))
+        return children_of(piped, jobs)
 
     def _left_behind(self, piped: Piped) -> Iterator[WorkloadId]:
         """Jobs of earlier tries that a look submitted just while their owner began the step anew."""
@@ -130,7 +132,7 @@ class Pipelines:
         for name in names:
             job = job_of(self._service, piped.pipeline, name, try_of(piped.pipeline, name))
             if job is not None:
-                found[name] = _child(job)
+                found[name] = child_of(job)
         return found
 
     def _submitted(
@@ -172,10 +174,6 @@ def _next_ms(standing: Standing, tried: Iterable[StepName], now_ms: Millis) -> M
         steps[name].state is StepState.WAITING and not steps[name].tries for name in tried
     )
     return Millis(max(now_ms + _AGAIN_MS, 0 if moves else min(held, default=0)))
-
-
-def _child(job: Workload) -> Child:
-    return Child(job=job.workload_id, name=job.spec.name, state=job.state)
 
 
 def _jobs(standing: Standing, step: Step) -> dict[StepName, WorkloadId]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gpucommons.scheduler.core.model.types import Millis, State, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, State, Workload, WorkloadId
 from gpucommons.scheduler.pipelines.pipeline import (
     OVER,
     Needs,
@@ -104,6 +104,42 @@ def with_tries(piped: Piped) -> Piped:
     if not anew:
         return piped
     return replace(piped, standing=Standing(steps={**seen, **anew}))
+
+
+def children_of(piped: Piped, jobs: Mapping[WorkloadId, Workload]) -> dict[StepName, Child]:
+    """The jobs that are on record of each step's present try, as far as they are known."""
+    present = {
+        name: None if stands.job is None else jobs.get(stands.job)
+        for name, stands in piped.standing.steps.items()
+        if stands.number == try_of(piped.pipeline, name)
+    }
+    return {name: child_of(job) for name, job in present.items() if job is not None}
+
+
+def child_of(job: Workload) -> Child:
+    """A job as a step's."""
+    return Child(job=job.workload_id, name=job.spec.name, state=job.state)
+
+
+def as_of_now(piped: Piped, children: Mapping[StepName, Child], now_ms: Millis) -> Piped:
+    """The same with what became of its jobs since it was looked at: people see both side by side."""
+    piped = with_tries(piped)
+    if piped.standing.ended_ms is not None:
+        return piped
+    before, now = piped.standing.steps, decide(piped, children, now_ms).standing
+    steps = {
+        step.name: before[step.name] if _is_held(step, before, now) else now.steps[step.name]
+        for step in piped.pipeline.steps
+    }
+    return replace(piped, standing=replace(now, steps=steps))
+
+
+def _is_held(step: Step, before: Mapping[StepName, StepStanding], now: Standing) -> bool:
+    """Its turn had come when it was looked at, and it could not begin: why, only that look knows."""
+    stood = before.get(step.name, StepStanding())
+    waits = {stood.state, now.steps[step.name].state} == {StepState.WAITING}
+    was_due = before.keys() >= step.after.keys() and not _needed(step, before).text
+    return waits and stood.text != "" and was_due
 
 
 def _standing(

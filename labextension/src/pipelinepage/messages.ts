@@ -64,8 +64,12 @@ export function pipelineMessages(msg: Messages) {
       return trans.__('links from your home %1', links.join(', '));
     },
 
+    /** Each job's in a folder of its own there. */
     resultsTo(folder: string): string {
-      return trans.__('results come to %1', folder);
+      return trans.__(
+        'results come to %1',
+        folder === '.' ? 'results/' : `${folder}/results/`
+      );
     },
 
     /** Fields as they stand in the file. */

@@ -68,7 +68,7 @@ it('hides nothing of what a step runs with', () => {
   );
   expect(line.runs).toEqual(runs);
   expect(line.uses).toBe(
-    'runs with registry/image:1 · is told the secrets T=token · variables BASH_ENV=x.sh · links from your home data/raw · results come to work · also says pools=a100 · max_price=2'
+    'runs with registry/image:1 · is told the secrets T=token · variables BASH_ENV=x.sh · links from your home data/raw · results come to work/results/ · also says pools=a100 · max_price=2'
   );
   expect(stepLine(step(), words).uses).toBe('');
 });

@@ -17,7 +17,7 @@ from gpucommons.scheduler.errors import (
     NotFound,
 )
 from gpucommons.scheduler.pipelines.graph import below
-from gpucommons.scheduler.pipelines.next_steps import try_of, with_tries
+from gpucommons.scheduler.pipelines.next_steps import try_of
 from gpucommons.scheduler.pipelines.pipeline import (
     OVER,
     UNDONE,
@@ -34,7 +34,7 @@ from gpucommons.scheduler.principal import Principal, PrincipalKind
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs.owners import owner_of
 from gpucommons.scheduler.service.pipelines.steps import job_of, stored_request
-from gpucommons.scheduler.service.pipelines.views import pipeline_view
+from gpucommons.scheduler.service.pipelines.views import as_it_stands, pipeline_view
 from gpucommons.scheduler.service.pipelines.writing import steps_of
 from gpucommons.scheduler.service.service import Service
 
@@ -136,7 +136,7 @@ def retry_pipeline(
     service: Service, principal: Principal, owner: str, name: str, ref: models.StepRef
 ) -> models.PipelineView:
     """Begin a step anew that did not come about, and all that need it; without one: each of those."""
-    piped = _find(service, principal, owner, name)
+    piped, _ = as_it_stands(service, _find(service, principal, owner, name))
     found = piped.pipeline
     authorization.pipelines.retry_pipeline(principal, found)
     roots = _to_retry(piped) if ref.step is None else {_step(found, ref.step)}
@@ -161,7 +161,7 @@ def cancel_pipeline(
     service: Service, principal: Principal, owner: str, name: str, ref: models.StepRef
 ) -> models.PipelineView:
     """Cancel a step that is not over and all that need it; without one: the whole pipeline."""
-    piped = _find(service, principal, owner, name)
+    piped, _ = as_it_stands(service, _find(service, principal, owner, name))
     found = piped.pipeline
     authorization.pipelines.cancel_pipeline(principal, found)
     wanted = (
@@ -196,7 +196,7 @@ def _to_retry(piped: Piped) -> set[StepName]:
 
 
 def _stands(piped: Piped, step: StepName) -> StepStanding:
-    return with_tries(piped).standing.steps.get(step, StepStanding())
+    return piped.standing.steps.get(step, StepStanding())
 
 
 def _step(found: Pipeline, name: str) -> StepName:

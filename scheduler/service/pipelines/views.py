@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.types import State, Workload
-from gpucommons.scheduler.errors import Misconfigured, UnknownWorkload
+from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
+from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.models.text.job_summary import what_runs
-from gpucommons.scheduler.pipelines.next_steps import with_tries
+from gpucommons.scheduler.pipelines.next_steps import as_of_now, children_of
 from gpucommons.scheduler.pipelines.pipeline import (
     UNDONE,
     Piped,
@@ -17,7 +19,7 @@ from gpucommons.scheduler.pipelines.pipeline import (
 )
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.lookup import workload_of
+from gpucommons.scheduler.service.lookup import also_ended
 from gpucommons.scheduler.service.pipelines.steps import stored_request
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.drills import way_view
@@ -27,8 +29,8 @@ _FAILED = frozenset({StepState.FAILED, StepState.REFUSED, StepState.BLOCKED})
 
 
 def pipeline_view(service: Service, principal: Principal, piped: Piped) -> models.PipelineView:
-    """One pipeline with all of its steps."""
-    piped = with_tries(piped)
+    """One pipeline with all of its steps, as their jobs are now."""
+    piped, jobs = as_it_stands(service, piped)
     found, standing = piped.pipeline, piped.standing
     return models.PipelineView(
         name=found.name,
@@ -37,11 +39,17 @@ def pipeline_view(service: Service, principal: Principal, piped: Piped) -> model
         state=state_of(standing),
         submitted_ms=found.submitted_ms,
         ended_ms=standing.ended_ms,
-        steps=[_step_view(service, piped, step) for step in found.steps],
+        steps=[_step_view(service, piped, step, jobs) for step in found.steps],
         retry_from=_retry_from(piped),
         mine=found.owner == authorization.sight.own_name(principal),
         steerable=authorization.sight.steers(principal, found.team, found.owner),
     )
+
+
+def as_it_stands(service: Service, piped: Piped) -> tuple[Piped, Mapping[WorkloadId, Workload]]:
+    """One as its jobs are now, whatever was recorded of it last; and those that are not forgotten."""
+    jobs = also_ended(service, (each.job for each in piped.standing.steps.values()))
+    return as_of_now(piped, children_of(piped, jobs), service.now_ms()), jobs
 
 
 def state_of(standing: Standing) -> str:
@@ -63,9 +71,11 @@ def _retry_from(piped: Piped) -> str | None:
     return None
 
 
-def _step_view(service: Service, piped: Piped, step: Step) -> models.StepView:
+def _step_view(
+    service: Service, piped: Piped, step: Step, jobs: Mapping[WorkloadId, Workload]
+) -> models.StepView:
     stands = piped.standing.steps.get(step.name, StepStanding())
-    job = _job(service, stands)
+    job = None if stands.job is None else jobs.get(stands.job)
     try:
         what = what_runs(stored_request(step))
     except Misconfigured as error:
@@ -98,10 +108,3 @@ def _why_it_waits(service: Service, job: Workload) -> str:
     reason = "" if job.reason is None else job.reason.text
     goes_on = "" if way is None or way.in_reason else f"{way.text[:1].upper()}{way.text[1:]}."
     return " ".join(filter(None, (goes_on, reason)))
-
-
-def _job(service: Service, stands: StepStanding) -> Workload | None:
-    try:
-        return None if stands.job is None else workload_of(service, stands.job)
-    except UnknownWorkload:
-        return None  # it ended so long ago that it is forgotten

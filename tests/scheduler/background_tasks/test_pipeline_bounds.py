@@ -88,7 +88,7 @@ def test_who_may_submit_no_more_has_no_inputs_copied(
     where = "gpucommons.scheduler.service.pipelines.steps.with_inputs"
     monkeypatch.setattr(where, with_inputs)
     run(world, *READS)
-    assert states(world, seconds=1) == ["submitted", "waiting"]
+    assert states(world, seconds=1) == ["succeeded", "waiting"]
     object.__setattr__(world.service, "submits", SubmitLimit(per_hour=1))
     assert (states(world, seconds=5), copied) == (["succeeded", "waiting"], [])
     object.__setattr__(world.service, "submits", SubmitLimit())

@@ -39,6 +39,8 @@ DIAMOND: tuple[dict[str, Any], ...] = (
     {"name": "vit", "after": {"clean": "ok"}},
 )
 
+NEED_CLEAN = ("cnn", "vit", "assembly")
+
 
 class Results:
     """What jobs left, by the names of their steps."""
@@ -139,6 +141,30 @@ def test_steps_start_when_what_they_need_has_succeeded(world: ServiceWorld) -> N
         "nightly-vit-1",
     ]
     assert world.store.pipelines.due(world.service.now_ms()) == ()
+
+
+def test_a_page_says_what_has_become_of_a_step_before_the_scheduler_has_looked_again(
+    world: ServiceWorld,
+) -> None:
+    world.script = Script(run_ms=10 * SECOND)
+    run(world, *DIAMOND)
+    look(world)
+    assert view(world).steps[0].job_state == "running"
+    world.pass_time(60 * SECOND)
+    clean = view(world).steps[0]
+    assert (clean.state, clean.job_state) == ("succeeded", "succeeded")
+    assert states(world) | {"clean": ""} == {"clean": "", **dict.fromkeys(NEED_CLEAN, "waiting")}
+    assert [step.text for step in view(world).steps][1:3] == ["", ""], "they wait for nothing now"
+    for _ in range(2):
+        look(world)
+        world.pass_time(60 * SECOND)
+    found = view(world)
+    assert (found.state, found.retry_from) == ("succeeded", None)
+    assert found.ended_ms == world.service.now_ms(), "none of its jobs goes on"
+    with pytest.raises(InvalidTransition, match="nightly-1 is over"):
+        pipelines.cancel_pipeline(
+            world.service, world.principal("ann"), "ann", "nightly-1", models.StepRef()
+        )
 
 
 def test_a_failed_step_blocks_what_needs_it_and_a_retry_goes_on_from_it(

@@ -191,7 +191,12 @@ def nightly(**changes: Any) -> dict[str, Any]:
             ),
             run("missed", TWO - 3 * DAY, until_ms=TWO - 2 * DAY, count=2, text=NOT_RUNNING),
             run("started", TWO - 4 * DAY + HOUR, job_id="gone", job_name="nightly-1", by_hand=True)
-            | {"job_state": "succeeded", "verdict": "promoted", "why": "accuracy 98, the first", "value": 98.0},
+            | {
+                "job_state": "succeeded",
+                "verdict": "promoted",
+                "why": "accuracy 98, the first",
+                "value": 98.0,
+            },
         ],
         "mine": True,
         "steerable": True,
