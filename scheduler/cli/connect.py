@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import httpx
 
@@ -87,7 +88,33 @@ def connect(arguments: argparse.Namespace) -> SchedulerClient:
         raise BadRequest(message) from None
 
 
-def owner_and_name(scheduler: SchedulerClient, text: str) -> tuple[str, str]:
-    """Read ``NAME`` of the caller's own, or ``OWNER/NAME``."""
+class _Owned(Protocol):
+    """What belongs to somebody, as the API shows it."""
+
+    @property
+    def owner(self) -> str: ...
+    @property
+    def mine(self) -> bool: ...
+
+
+def owner_and_name(
+    scheduler: SchedulerClient, text: str, named: Callable[[str], Sequence[_Owned]]
+) -> tuple[str, str]:
+    """Read ``OWNER/NAME``, or ``NAME``: the caller's own, else the one that they may see.
+
+    Raises
+    ------
+    BadRequest
+        Where several others have one of that name.
+    """
     owner, _, name = text.rpartition("/")
-    return owner or scheduler.send(calls.whoami()).name, name
+    if owner:
+        return owner, name
+    found = named(name)
+    chosen = [one for one in found if one.mine] or found
+    if len(chosen) > 1:
+        options = ", ".join(f"{one.owner}/{name}" for one in chosen)
+        message = f"Several people have one called {name}: write one of {options}."
+        raise BadRequest(message)
+    # Asked for as the caller's own, what is not there is answered with what to write.
+    return chosen[0].owner if chosen else scheduler.send(calls.whoami()).name, name

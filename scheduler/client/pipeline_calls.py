@@ -17,9 +17,10 @@ def submit_pipeline(request: models.PipelineRequest, *, key: str) -> Call[models
     )
 
 
-def pipelines(cursor: str | None = None) -> Call[models.PipelineList]:
-    """A page of pipelines that the caller may see, newest first."""
-    query = {} if cursor is None else {"cursor": cursor}
+def pipelines(cursor: str | None = None, *, name: str | None = None) -> Call[models.PipelineList]:
+    """A page of pipelines that the caller may see, newest first; with a name those that are called so."""
+    asked = {"cursor": cursor, "name": name}
+    query = {field: value for field, value in asked.items() if value is not None}
     return Call(method="GET", path=path_of("pipelines"), answer=models.PipelineList, query=query)
 
 

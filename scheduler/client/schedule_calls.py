@@ -6,9 +6,10 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.client.call import Call, path_of
 
 
-def schedules(cursor: str | None = None) -> Call[models.ScheduleList]:
-    """A page of schedules that the caller may see."""
-    query = {} if cursor is None else {"cursor": cursor}
+def schedules(cursor: str | None = None, *, name: str | None = None) -> Call[models.ScheduleList]:
+    """A page of schedules that the caller may see; with a name those that are called so."""
+    asked = {"cursor": cursor, "name": name}
+    query = {field: value for field, value in asked.items() if value is not None}
     return Call(method="GET", path=path_of("schedules"), answer=models.ScheduleList, query=query)
 
 

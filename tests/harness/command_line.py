@@ -35,8 +35,8 @@ Cli = Callable[..., Done]
 class WatchedWorld(ServiceWorld):
     """Tells when somebody reads a log."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, **options: Any) -> None:
+        super().__init__(folder, **options)
         self.log_read = threading.Event()
         #: Somebody waits for lines that do not come.
         self.log_awaited = threading.Event()

@@ -28,11 +28,12 @@ async def submit_pipeline(
 @router.get("/pipelines", name="pipelines")
 async def list_pipelines(
     caller: AnyCaller,
+    name: Annotated[models.Name | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=pipelines.MAX_LISTED)] = pipelines.MAX_LISTED,
     cursor: Annotated[models.Id | None, Query()] = None,
 ) -> models.PipelineList:
-    """A page of pipelines that the caller may see, newest first."""
-    return await caller.run(pipelines.pipelines, limit=limit, cursor=cursor)
+    """A page of pipelines that the caller may see, newest first; with a name those called so."""
+    return await caller.run(pipelines.pipelines, name=name, limit=limit, cursor=cursor)
 
 
 @router.get("/pipelines/{owner}/{name}", name="pipeline")

@@ -21,11 +21,12 @@ ScheduleName = Annotated[models.Name, Path()]
 @router.get("/schedules", name="schedules")
 async def list_schedules(
     caller: AnyCaller,
+    name: Annotated[models.Name | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=schedules.MAX_LISTED)] = schedules.MAX_LISTED,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
 ) -> models.ScheduleList:
-    """A page of schedules that the caller may see, by owner and name."""
-    return await caller.run(schedules.schedules, limit=limit, cursor=cursor)
+    """A page of schedules that the caller may see, by owner and name; with a name those called so."""
+    return await caller.run(schedules.schedules, name=name, limit=limit, cursor=cursor)
 
 
 @router.get("/schedule-times")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import uuid
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from gpucommons.scheduler.cli.connect import connect, owner_and_name
 from gpucommons.scheduler.cli.options import add_max_mib
 from gpucommons.scheduler.cli.present import printable, say, show, table
 from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
-from gpucommons.scheduler.client import calls, pipeline_calls
+from gpucommons.scheduler.client import SchedulerClient, calls, pipeline_calls
 from gpucommons.scheduler.client.documents.jobs import Bounds
 from gpucommons.scheduler.client.documents.pipelines import read_pipeline, steps_in_order
 from gpucommons.scheduler.models.text.state_words import state_words
@@ -42,7 +43,11 @@ def add_commands(
     end = own.add_parser("cancel", parents=[shared], help="end it, or a step and what needs it")
     end.set_defaults(run=steer, call=pipeline_calls.cancel_pipeline, word="is being cancelled")
     for command in (one, again, end):
-        command.add_argument("pipeline", metavar="NAME", help="NAME, or OWNER/NAME")
+        command.add_argument(
+            "pipeline",
+            metavar="NAME",
+            help="your own or one that you may see; OWNER/NAME where several have one",
+        )
     for command in (again, end):
         command.add_argument("--step", help="from this one on (default: all that it can mean)")
 
@@ -86,17 +91,22 @@ def listing(arguments: argparse.Namespace) -> int:
 def detail(arguments: argparse.Namespace) -> int:
     """One pipeline."""
     with connect(arguments) as scheduler:
-        view = scheduler.send(
-            pipeline_calls.pipeline(*owner_and_name(scheduler, arguments.pipeline))
-        )
+        view = scheduler.send(pipeline_calls.pipeline(*_asked_for(scheduler, arguments)))
     show(view, describe(view), output=arguments.output)
     return 0
+
+
+def _asked_for(scheduler: SchedulerClient, arguments: argparse.Namespace) -> tuple[str, str]:
+    def named(name: str) -> Sequence[models.PipelineView]:
+        return scheduler.send(pipeline_calls.pipelines(name=name)).pipelines
+
+    return owner_and_name(scheduler, arguments.pipeline, named)
 
 
 def steer(arguments: argparse.Namespace) -> int:
     """Retry or cancel one."""
     with connect(arguments) as scheduler:
-        owner, name = owner_and_name(scheduler, arguments.pipeline)
+        owner, name = _asked_for(scheduler, arguments)
         view = scheduler.send(arguments.call(owner, name, arguments.step))
     show(view, f"{arguments.step or view.name} {arguments.word}", output=arguments.output)
     return 0

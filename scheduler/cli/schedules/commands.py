@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -41,7 +42,11 @@ def add_commands(
     one = own.add_parser(
         "show", parents=[shared], help="the next times, and what became of the last"
     )
-    one.add_argument("schedule", metavar="NAME", help="NAME, or OWNER/NAME")
+    one.add_argument(
+        "schedule",
+        metavar="NAME",
+        help="your own or one that you may see; OWNER/NAME where several have one",
+    )
     one.set_defaults(run=detail)
     again = own.add_parser("repeat", parents=[shared], help="start a job that ran again and again")
     again.add_argument("job", help="name or id; its files and environment stay as they were")
@@ -51,7 +56,11 @@ def add_commands(
     _add_models(own, shared)
     for name, (_, text) in _STEERING.items():
         command = own.add_parser(name, parents=[shared], help=text)
-        command.add_argument("schedule", metavar="NAME", help="NAME, or OWNER/NAME")
+        command.add_argument(
+            "schedule",
+            metavar="NAME",
+            help="your own or one that you may see; OWNER/NAME where several have one",
+        )
         command.set_defaults(run=steer, steering=name)
     file = own.add_parser(
         "apply", parents=[shared], help="make one as a YAML file says, or write it anew"
@@ -77,7 +86,11 @@ def _add_models(
     chosen = own.add_parser(
         "promote", parents=[shared], help="let the model of one of its runs be the promoted one"
     )
-    chosen.add_argument("schedule", metavar="NAME", help="NAME, or OWNER/NAME")
+    chosen.add_argument(
+        "schedule",
+        metavar="NAME",
+        help="your own or one that you may see; OWNER/NAME where several have one",
+    )
     chosen.add_argument("job", metavar="RUN", help="a run of it, such as nightly-7")
     chosen.set_defaults(run=promote)
 
@@ -210,7 +223,7 @@ def post_metric(arguments: argparse.Namespace) -> int:
     """Tell a schedule a value of a metric."""
     posted = models.MetricPost(name=arguments.metric, value=arguments.value)
     with connect(arguments) as scheduler:
-        owner, name = owner_and_name(scheduler, arguments.schedule)
+        owner, name = _asked_for(scheduler, arguments)
         view = scheduler.send(schedule_calls.post_metric(owner, name, posted))
     lines = [describing.trigger(one, view) for one in view.triggers if one.value == arguments.value]
     show(view, printable("\n".join(lines)), output=arguments.output)
@@ -221,7 +234,7 @@ def promote(arguments: argparse.Namespace) -> int:
     """Choose a model."""
     chosen = models.PromotionRequest(job=arguments.job)
     with connect(arguments) as scheduler:
-        owner, name = owner_and_name(scheduler, arguments.schedule)
+        owner, name = _asked_for(scheduler, arguments)
         view = scheduler.send(schedule_calls.promote_schedule(owner, name, chosen))
     show(view, printable(describing.promoted(view).strip()), output=arguments.output)
     return 0
@@ -243,18 +256,23 @@ def listing(arguments: argparse.Namespace) -> int:
 def detail(arguments: argparse.Namespace) -> int:
     """One schedule."""
     with connect(arguments) as scheduler:
-        view = scheduler.send(
-            schedule_calls.schedule(*owner_and_name(scheduler, arguments.schedule))
-        )
+        view = scheduler.send(schedule_calls.schedule(*_asked_for(scheduler, arguments)))
     show(view, describing.describe(view), output=arguments.output)
     return 0
+
+
+def _asked_for(scheduler: SchedulerClient, arguments: argparse.Namespace) -> tuple[str, str]:
+    def named(name: str) -> Sequence[models.ScheduleView]:
+        return scheduler.send(schedule_calls.schedules(name=name)).schedules
+
+    return owner_and_name(scheduler, arguments.schedule, named)
 
 
 def steer(arguments: argparse.Namespace) -> int:
     """Suspend, resume or remove one."""
     call, text = _STEERING[arguments.steering]
     with connect(arguments) as scheduler:
-        view = scheduler.send(call(*owner_and_name(scheduler, arguments.schedule)))
+        view = scheduler.send(call(*_asked_for(scheduler, arguments)))
     show(view, f"{view.name} {text}", output=arguments.output)
     return 0
 

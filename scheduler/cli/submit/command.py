@@ -251,10 +251,14 @@ def _say_chosen(request: models.JobRequest, view: models.JobView) -> None:
 
 
 def _of_quota(request: models.JobRequest, scheduler: SchedulerClient) -> Iterable[str]:
-    """Whether others can stop it, and what its memory comes to, before anything is asked for."""
+    """Whether others can stop it, whether it is known to go on, and what its memory comes to, before anything
+    is asked for.
+    """
     quoted = scheduler.send(calls.quote_job(request))
     if quoted.hold_class == "over-quota" or any(role.gpu_memory_mib for role in request.roles):
         yield quoted.text
+    if quoted.drill_text:
+        yield quoted.drill_text
 
 
 def _of_stops(request: models.JobRequest) -> Iterable[str]:

@@ -113,13 +113,18 @@ def _check_room(mine: Sequence[Piped]) -> None:
 
 
 def pipelines(
-    service: Service, principal: Principal, *, limit: int = MAX_LISTED, cursor: str | None = None
+    service: Service,
+    principal: Principal,
+    *,
+    name: str | None = None,
+    limit: int = MAX_LISTED,
+    cursor: str | None = None,
 ) -> models.PipelineList:
-    """A page of those that the caller may see, newest first."""
+    """A page of those that the caller may see, newest first; with a name those that are called so."""
     authorization.pipelines.pipelines(principal)
     sight = authorization.sight.of(principal)
     before = None if cursor is None else PipelineId(cursor)
-    found = service.store.pipelines.page(sight, before=before, limit=limit + 1)
+    found = service.store.pipelines.page(sight, before=before, limit=limit + 1, name=name)
     last = found[limit - 1].pipeline if len(found) > limit else None
     return models.PipelineList(
         pipelines=[pipeline_view(service, principal, one) for one in found[:limit]],

@@ -178,12 +178,17 @@ def _priority(request: models.ScheduleRequest) -> Literal["low", "normal", "high
 
 
 def schedules(
-    service: Service, principal: Principal, *, limit: int = MAX_LISTED, cursor: str | None = None
+    service: Service,
+    principal: Principal,
+    *,
+    name: str | None = None,
+    limit: int = MAX_LISTED,
+    cursor: str | None = None,
 ) -> models.ScheduleList:
-    """A page of those that the caller may see."""
+    """A page of those that the caller may see; with a name those that are called so."""
     authorization.schedules.schedules(principal)
     sight = authorization.sight.of(principal)
-    found = service.store.schedules.page(sight, after=_behind(cursor), limit=limit + 1)
+    found = service.store.schedules.page(sight, after=_behind(cursor), limit=limit + 1, name=name)
     last = found[limit - 1].schedule if len(found) > limit else None
     return models.ScheduleList(
         schedules=[

@@ -40,8 +40,15 @@ class PipelineStore(Protocol):
         """One owner's, oldest first."""
         ...
 
-    def page(self, sight: Sight, *, before: PipelineId | None, limit: int) -> tuple[Piped, ...]:
-        """Those that somebody sees, newest first; older than ``before``."""
+    def page(
+        self,
+        sight: Sight,
+        *,
+        before: PipelineId | None,
+        limit: int,
+        name: str | None = None,
+    ) -> tuple[Piped, ...]:
+        """Those that somebody sees, newest first; older than ``before``, and of that ``name`` alone."""
         ...
 
     def due(self, now_ms: Millis) -> tuple[Piped, ...]:

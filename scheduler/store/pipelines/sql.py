@@ -53,9 +53,18 @@ class SqlPipelines:
         mine = pipelines.c.owner == owner
         return self._read(select(pipelines).where(mine).order_by(pipelines.c.pipeline_id))
 
-    def page(self, sight: Sight, *, before: PipelineId | None, limit: int) -> tuple[Piped, ...]:
+    def page(
+        self,
+        sight: Sight,
+        *,
+        before: PipelineId | None,
+        limit: int,
+        name: str | None = None,
+    ) -> tuple[Piped, ...]:
         """Newest first."""
         statement = select(pipelines).order_by(pipelines.c.pipeline_id.desc()).limit(limit)
+        if name is not None:
+            statement = statement.where(pipelines.c.name == name)
         if before is not None:
             statement = statement.where(pipelines.c.pipeline_id < before)
         if sight.teams is not None:

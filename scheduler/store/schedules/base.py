@@ -48,8 +48,10 @@ class ScheduleStore(Protocol):
         """Jobs whose models are promoted now."""
         ...
 
-    def page(self, sight: Sight, *, after: tuple[str, str], limit: int) -> tuple[Scheduled, ...]:
-        """Those that somebody sees behind this owner and name, by owner and name."""
+    def page(
+        self, sight: Sight, *, after: tuple[str, str], limit: int, name: str | None = None
+    ) -> tuple[Scheduled, ...]:
+        """Those that somebody sees behind this owner and name, by both; of that ``name`` alone."""
         ...
 
     def due(self, now_ms: Millis) -> tuple[Scheduled, ...]:

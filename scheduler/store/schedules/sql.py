@@ -61,10 +61,14 @@ class SqlSchedules:
         by_rule = schedules.c.standing.contains('"promoted":{')
         return promoted_jobs(self._read(select(schedules).where(or_(by_hand, by_rule))))
 
-    def page(self, sight: Sight, *, after: tuple[str, str], limit: int) -> tuple[Scheduled, ...]:
+    def page(
+        self, sight: Sight, *, after: tuple[str, str], limit: int, name: str | None = None
+    ) -> tuple[Scheduled, ...]:
         """By owner and name."""
         key = (schedules.c.owner, schedules.c.name)
         statement = select(schedules).where(tuple_(*key) > after).order_by(*key).limit(limit)
+        if name is not None:
+            statement = statement.where(schedules.c.name == name)
         if sight.teams is not None:
             seen = (schedules.c.team.in_(sorted(sight.teams)), schedules.c.owner == sight.owner)
             statement = statement.where(or_(*seen))
