@@ -146,7 +146,9 @@ class TrainPanel(ManyJobs, anywidget.AnyWidget):
         request = self._unpacked()
         with connect(self._environ) as scheduler:
             quote = scheduler.send(calls.quote_job(request))
-        self.quota_line = " ".join(filter(None, (quote.text, quote.stop_text, quote.drill_text)))
+        simulated = "Its GPUs are simulated." if quote.simulated else ""
+        said = (quote.text, quote.stop_text, quote.drill_text, simulated)
+        self.quota_line = " ".join(filter(None, said))
         return quote
 
     def submit(self) -> JobView:

@@ -9,7 +9,7 @@ from gpucommons.scheduler.core.going_on.hibernating import (
     hindrances_before_start,
     most_mib_before_start,
 )
-from gpucommons.scheduler.core.model.demand import may_have, milli_gpu, must_have
+from gpucommons.scheduler.core.model.demand import may_have, milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.model.types import Spec
 from gpucommons.scheduler.core.whatif import quotes
 from gpucommons.scheduler.intake.gpu_memory import in_words
@@ -21,7 +21,7 @@ from gpucommons.scheduler.service.jobs.jobs import checked_spec
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.drills import drill_text
 from gpucommons.scheduler.service.views.jobs import reason_view
-from gpucommons.scheduler.service.views.where_it_runs import AWAY, may_run_away
+from gpucommons.scheduler.service.views.where_it_runs import AWAY, any_simulated, may_run_away
 
 
 def quote_job(service: Service, principal: Principal, request: models.JobRequest) -> models.Quote:
@@ -42,6 +42,7 @@ def quote_job(service: Service, principal: Principal, request: models.JobRequest
         guaranteed_milli_gpu=quoted.guaranteed_milli_gpu,
         guaranteed_used_milli_gpu=quoted.guaranteed_used_milli_gpu,
         free_milli_gpu=quoted.free_milli_gpu,
+        simulated=not on_cpu_only(spec) and any_simulated(service.loop.cluster, spec.pools),
         warnings=warnings(service, principal, request, spec.environment, read),
     )
 

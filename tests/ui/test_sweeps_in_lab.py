@@ -27,6 +27,7 @@ def test_the_page_draws_a_sweep_with_the_charts_of_lab(open_lab: Open, theme: st
         "For fair share the whole sweep counts as one job of vision.",
     ):
         expect(box).to_contain_text(text)
+    expect(box.get_by_text("simulated", exact=True)).to_be_visible()
     # Drawn by the renderer that Lab ships.
     expect(box.locator(".gc-Chart .vega-embed")).to_have_count(3)
     expect(box.locator(".gc-Chart :is(svg, canvas)").nth(2)).to_be_visible()

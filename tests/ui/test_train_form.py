@@ -230,6 +230,7 @@ def test_the_page_of_schedules_tells_what_comes_and_what_came(
         "not promoted: accuracy 97, was 98: nightly-1 kept",
     ):
         expect(nightly).to_contain_text(text)
+    expect(nightly.get_by_text("simulated", exact=True)).to_be_visible()
     expect(nightly.get_by_role("button", name="digits-6")).to_be_visible()
     # The list of jobs has left it long ago.
     first = nightly.get_by_role("row").filter(has_text="nightly-1finished")
@@ -280,6 +281,7 @@ def test_the_page_of_pipelines_draws_the_graph(open_lab: Open, theme: str) -> No
     ):
         expect(box).to_contain_text(text)
     expect(box.get_by_role("listitem", name="assembly")).to_contain_text("blocked")
+    expect(box.get_by_text("simulated", exact=True)).to_be_visible()
     picture(page.locator(".gc-JobPage"), f"pipeline-{theme.lower()}")
 
 

@@ -40,10 +40,15 @@ export function PipelinePage(props: {
   React.useEffect(() => {
     setShown(props.wanted);
   }, [props.wanted]);
+  // The list is asked for apart: one and the same pipeline stands in both as it was seen last.
+  const [looked, setLooked] = React.useState<IPipeline | null>(null);
   const list = useLooked(
     React.useCallback(() => pipelinesOf(model.api), [model])
   );
   const first = list.found?.pipelines[0];
+  const rows = (list.found?.pipelines ?? []).map(each =>
+    looked !== null && refOf(each) === refOf(looked) ? looked : each
+  );
   const ref = shown ?? (first ? refOf(first) : null);
   return (
     <div className="gc-JobPage">
@@ -68,10 +73,12 @@ export function PipelinePage(props: {
         <p className="gc-Muted">{msg.none()}</p>
       ) : null}
       <div className={model.connection === 'ok' ? '' : 'gc-mod-stale'}>
-        {ref === null ? null : <OnePipeline key={ref} pipeline={ref} />}
+        {ref === null ? null : (
+          <OnePipeline key={ref} pipeline={ref} onLook={setLooked} />
+        )}
         <table className="gc-Runs gc-Pipelines">
           <tbody>
-            {(list.found?.pipelines ?? []).map(each => (
+            {rows.map(each => (
               <tr key={refOf(each)}>
                 <td>
                   <span className="gc-Row">
@@ -101,7 +108,11 @@ export function PipelinePage(props: {
   );
 }
 
-function OnePipeline(props: { pipeline: string }): React.JSX.Element | null {
+function OnePipeline(props: {
+  pipeline: string;
+  /** Is told what is shown, for its row in the list. */
+  onLook: (found: IPipeline) => void;
+}): React.JSX.Element | null {
   const { model, msg: words, trans } = usePanel();
   const msg = useWords(pipelineMessages);
   const [refused, setRefused] = React.useState<string | null>(null);
@@ -111,6 +122,12 @@ function OnePipeline(props: { pipeline: string }): React.JSX.Element | null {
       [model, props.pipeline]
     )
   );
+  const { onLook } = props;
+  React.useLayoutEffect(() => {
+    if (found !== null) {
+      onLook(found);
+    }
+  }, [found, onLook]);
   if (found === null) {
     return problem === null ? null : <Callout tone="error">{problem}</Callout>;
   }
@@ -148,6 +165,7 @@ function OnePipeline(props: { pipeline: string }): React.JSX.Element | null {
         <span className={`gc-Dot gc-tone-${tone}`} aria-hidden="true" />
         <h3>{found.name}</h3>
         <Pill tone={tone}>{msg.pipelineState(found)}</Pill>
+        {found.simulated ? <Pill>{trans.__('simulated')}</Pill> : null}
         <span className="gc-Muted">
           {`${msg.done(found)} · ${msg.submitted(found)}`}
         </span>

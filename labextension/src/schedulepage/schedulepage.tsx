@@ -104,6 +104,7 @@ function ScheduleBox(props: {
     >
       <div className="gc-Row gc-JobHeader">
         <h3>{schedule.name}</h3>
+        {schedule.simulated ? <Pill>{trans.__('simulated')}</Pill> : null}
         {schedule.suspend ? <Pill>{msg.suspended(schedule)}</Pill> : null}
         <span className="gc-Muted">
           {schedule.owner

@@ -33,6 +33,8 @@ export interface IPipeline {
   retry_from?: string | null;
   mine: boolean;
   steerable: boolean;
+  /** No real GPUs stand behind those that it may get. */
+  simulated?: boolean;
 }
 
 interface IPipelineList {

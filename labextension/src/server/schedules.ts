@@ -78,6 +78,8 @@ export interface ISchedule {
   runs: IScheduleRun[];
   mine: boolean;
   steerable: boolean;
+  /** No real GPUs stand behind those that it may get. */
+  simulated?: boolean;
 }
 
 export type ScheduleVerb = 'run' | 'suspend' | 'resume' | 'remove';

@@ -72,6 +72,8 @@ export interface ISweep {
   trials: ITrial[];
   request?: IJobRequest | null;
   steerable: boolean;
+  /** No real GPUs stand behind those that it may get. */
+  simulated?: boolean;
 }
 
 export interface IFigures {

@@ -40,9 +40,13 @@ const FEW = 20;
 const MANY = 200;
 const REFRESH_MANY_MS = 10_000;
 
-export function OneSweep(props: { sweep: string }): React.JSX.Element | null {
+export function OneSweep(props: {
+  sweep: string;
+  /** Is told what is shown, for its row in the list. */
+  onLook: (found: ISweep) => void;
+}): React.JSX.Element | null {
   const { model } = usePanel();
-  const { sweep: ref } = props;
+  const { sweep: ref, onLook } = props;
   const [many, setMany] = React.useState(false);
   const { found, problem, look } = useLooked(
     React.useCallback(() => sweepOf(model.api, ref), [model, ref]),
@@ -58,6 +62,11 @@ export function OneSweep(props: { sweep: string }): React.JSX.Element | null {
     ),
     FIGURES_MS
   );
+  React.useLayoutEffect(() => {
+    if (found !== null) {
+      onLook(found);
+    }
+  }, [found, onLook]);
   const count = found?.begun ?? 0;
   React.useEffect(() => {
     setMany(count > MANY);
@@ -147,6 +156,7 @@ function Head(props: {
         <span className={`gc-Dot gc-tone-${tone}`} aria-hidden="true" />
         <h1>{sweep.name}</h1>
         <Pill tone={tone}>{msg.sweepState(sweep)}</Pill>
+        {sweep.simulated ? <Pill>{trans.__('simulated')}</Pill> : null}
         {sweep.steerable ? (
           <span className="gc-Row gc-Right">
             {sweep.kind === 'sweep' && mayAdd ? (

@@ -25,6 +25,8 @@ export function SweepPage(props: {
   const msg = useWords(sweepMessages);
   useTopics(model, ['status']);
   const [shown, setShown] = React.useState(props.wanted);
+  // The list is asked for apart: one and the same sweep stands in both as it was seen last.
+  const [looked, setLooked] = React.useState<ISweep | null>(null);
   const [older, setOlder] = React.useState<ISweep[]>([]);
   const [registry, setRegistry] = React.useState<IRenderMimeRegistry | null>(
     null
@@ -42,7 +44,9 @@ export function SweepPage(props: {
   );
   const newest = list.found?.sweeps ?? [];
   const ids = new Set(newest.map(each => each.id));
-  const all = [...newest, ...older.filter(each => !ids.has(each.id))];
+  const all = [...newest, ...older.filter(each => !ids.has(each.id))].map(
+    each => (each.id === looked?.id ? looked : each)
+  );
   const [cursor, setCursor] = React.useState<string | null | undefined>();
   const next = cursor === undefined ? (list.found?.cursor ?? null) : cursor;
   const ref = shown ?? newest[0]?.id ?? null;
@@ -57,7 +61,9 @@ export function SweepPage(props: {
           <p className="gc-Muted">{msg.none()}</p>
         ) : null}
         <div className={model.connection === 'ok' ? '' : 'gc-mod-stale'}>
-          {ref === null ? null : <OneSweep key={ref} sweep={ref} />}
+          {ref === null ? null : (
+            <OneSweep key={ref} sweep={ref} onLook={setLooked} />
+          )}
           {all.length === 0 ? null : <h2>{trans.__('All sweeps')}</h2>}
           <table className="gc-Runs gc-Sweeps">
             {all.length === 0 ? null : (

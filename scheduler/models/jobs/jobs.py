@@ -314,6 +314,8 @@ class Quote(View):
     guaranteed_milli_gpu: int
     guaranteed_used_milli_gpu: int
     free_milli_gpu: int
+    #: No real GPUs stand behind those that it may get.
+    simulated: bool = False
     #: What likely goes wrong with it, and what to do.
     warnings: list[str] = []
 

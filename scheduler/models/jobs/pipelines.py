@@ -112,6 +112,8 @@ class PipelineView(View):
     ended_ms: int | None = None
     #: Each behind those that it needs.
     steps: list[StepView]
+    #: No real GPUs stand behind those that some of its steps may get.
+    simulated: bool = False
     #: The first step that a retry begins anew.
     retry_from: str | None = None
     #: Whether it is the viewer's own, who alone retries it.

@@ -220,6 +220,8 @@ class ScheduleView(View):
     asked: bool = False
     #: What runs, in a few words.
     what: str
+    #: No real GPUs stand behind those that its runs may get.
+    simulated: bool = False
     #: The same, exactly as stored; for its owner, and not in lists.
     job: JobRequest | None = None
     kind: str

@@ -281,6 +281,8 @@ class SweepView(View):
     trials: list[TrialView] = []
     #: What each of them runs; not in lists.
     request: JobRequest | None = None
+    #: No real GPUs stand behind those that its jobs may get.
+    simulated: bool = False
     #: Whether the viewer may stop it and add to its budget.
     steerable: bool = False
 

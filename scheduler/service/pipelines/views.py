@@ -23,6 +23,7 @@ from gpucommons.scheduler.service.lookup import also_ended
 from gpucommons.scheduler.service.pipelines.steps import stored_request
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.drills import way_view
+from gpucommons.scheduler.service.views.where_it_runs import asks_simulated
 
 _IN_LINE = frozenset({State.QUEUED, State.NOMINATED, State.PAUSED})
 _FAILED = frozenset({StepState.FAILED, StepState.REFUSED, StepState.BLOCKED})
@@ -40,10 +41,18 @@ def pipeline_view(service: Service, principal: Principal, piped: Piped) -> model
         submitted_ms=found.submitted_ms,
         ended_ms=standing.ended_ms,
         steps=[_step_view(service, piped, step, jobs) for step in found.steps],
+        simulated=any(_is_simulated(service, step) for step in found.steps),
         retry_from=_retry_from(piped),
         mine=found.owner == authorization.sight.own_name(principal),
         steerable=authorization.sight.steers(principal, found.team, found.owner),
     )
+
+
+def _is_simulated(service: Service, step: Step) -> bool:
+    try:
+        return asks_simulated(service.loop.cluster, stored_request(step))
+    except Misconfigured:
+        return False  # its own line says that it is not understood
 
 
 def as_it_stands(service: Service, piped: Piped) -> tuple[Piped, Mapping[WorkloadId, Workload]]:

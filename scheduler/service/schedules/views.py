@@ -20,6 +20,7 @@ from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.lookup import also_ended
 from gpucommons.scheduler.service.schedules.runs import stored_request
 from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.service.views.where_it_runs import asks_simulated
 
 
 def schedule_view(
@@ -37,8 +38,9 @@ def schedule_view(
     try:
         request = stored_request(found)
         kind, what = str(request.kind), what_runs(request)
+        simulated = asks_simulated(service.loop.cluster, request)
     except Misconfigured:
-        kind, what = "", "what was stored is not understood"
+        kind, what, simulated = "", "what was stored is not understood", False
     return models.ScheduleView(
         name=found.name,
         owner=found.owner,
@@ -56,6 +58,7 @@ def schedule_view(
         held=found.held,
         asked=asked,
         what=what,
+        simulated=simulated,
         kind=kind,
         next_ms=list(islice(coming, 5)),
         hindrance=standing.hindrance if is_trying else "",

@@ -12,7 +12,7 @@ from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.badges import is_safe_to_borrow
 from gpucommons.scheduler.core.going_on.hibernating import is_kept
 from gpucommons.scheduler.core.going_on.image_places import for_all_pools
-from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.demand import on_cpu_only, placed_milli_gpu
 from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.intents import Intent, Submit
 from gpucommons.scheduler.core.model.lifecycle import is_final
@@ -41,6 +41,7 @@ from gpucommons.scheduler.service.views.drills import drill_view, way_view
 from gpucommons.scheduler.service.views.place_in_line import position
 from gpucommons.scheduler.service.views.visible_names import names_of_others, shows_names
 from gpucommons.scheduler.service.views.where_it_runs import (
+    any_simulated,
     results_are_away,
     slow_places,
     tightness_view,
@@ -115,7 +116,8 @@ def job_view(
         ],
         held_milli_gpu_s=held_milli_gpu_s(workload, cluster.now_ms),
         lost_milli_gpu_s=lost_milli_gpu_s(workload) if in_full else 0,
-        simulated=_is_simulated(spec, cluster, spec.pools if pool is None else (pool,)),
+        simulated=not on_cpu_only(spec)
+        and any_simulated(cluster, spec.pools if pool is None else (pool,)),
         source=_source(spec) if in_full else None,
         part_of=_part_of(spec) if in_full else None,
         results_away=in_full and results_are_away(cluster, workload),
@@ -298,12 +300,6 @@ def _hold_class(workload: Workload) -> str | None:
 def _last_pool(workload: Workload, cluster: Cluster) -> PoolName | None:
     last = workload.attempts[-1] if workload.attempts else None
     return None if last is None else pool_name_of(cluster.nodes, last.placements)
-
-
-def _is_simulated(spec: Spec, cluster: Cluster, pools: Sequence[PoolName]) -> bool:
-    """Whether no real GPUs stand behind those that it holds, or may get while it waits."""
-    known = [cluster.pools[name] for name in pools if name in cluster.pools]
-    return any(role.milli_gpu for role in spec.roles) and any(pool.simulated for pool in known)
 
 
 def _progress(workload: Workload) -> models.ProgressView | None:

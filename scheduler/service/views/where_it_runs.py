@@ -35,6 +35,18 @@ _WORDS = {
 _UNKNOWN = "links not known"
 
 
+def any_simulated(cluster: Cluster, pools: Iterable[str]) -> bool:
+    """Whether no real GPUs stand behind those of one of these pools."""
+    known = (cluster.pools.get(PoolName(name)) for name in pools)
+    return any(pool is not None and pool.simulated for pool in known)
+
+
+def asks_simulated(cluster: Cluster, request: models.JobRequest) -> bool:
+    """Whether what is asked for may get GPUs behind which no real ones stand."""
+    has_gpus = any(role.milli_gpu or role.gpu_memory_mib for role in request.roles)
+    return has_gpus and any_simulated(cluster, request.pools)
+
+
 def pool_of_attempt(cluster: Cluster, workload: Workload, attempt: Attempt) -> PoolName | None:
     """The pool of the nodes that it had; where none of them is known any more, the only one that it
     may have had. None = nobody can tell.

@@ -200,6 +200,7 @@ def nightly(**changes: Any) -> dict[str, Any]:
         ],
         "mine": True,
         "steerable": True,
+        "simulated": True,
         **changes,
     }
 
@@ -287,6 +288,7 @@ def assembly(**changes: Any) -> dict[str, Any]:
         "retry_from": "vit",
         "mine": True,
         "steerable": True,
+        "simulated": True,
         **changes,
     }
 
@@ -386,4 +388,5 @@ def search() -> dict[str, Any]:
         "trials": trials,
         "request": {"roles": [{"milli_gpu": 1000, "count": 1, "command": ["python", "train.py"]}]},
         "steerable": True,
+        "simulated": True,
     }
