@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from pathlib import Path
 from benchmarks.real_scripts.catalogue import Script
 from benchmarks.real_scripts.environment import variables
 from benchmarks.tour.machine import Machine
+from benchmarks.tour.timeline import answer_of
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
 
@@ -68,12 +70,12 @@ class Log:
 
     def new_lines(self) -> Iterator[str]:
         """By attempt."""
-        attempts = self._scheduler.send(calls.job(self._job)).attempts
+        attempts = answer_of(self._scheduler, calls.job(self._job)).attempts
         for attempt in range(1, len(attempts) + 1):
             while True:
                 offset = self._offsets[attempt]
                 asked = calls.log(self._job, attempt=attempt, offset=offset)
-                part = self._scheduler.send(asked)
+                part = answer_of(self._scheduler, asked)
                 for line in part.lines:
                     yield from line.split("\r")
                 if part.next_offset == offset:
@@ -152,7 +154,7 @@ class Stage:
         """The other team wants what is its own, for a second."""
         role = models.RoleRequest(milli_gpu=_GPUS * 1000, command=["sleep", "1"])
         request = models.JobRequest(name="claim", team="claim", roles=[role])
-        self._scheduler.send(calls.submit(request))
+        answer_of(self._scheduler, calls.submit(request, key=str(uuid.uuid4())))
 
     def _steps(self, script: Script, job: str) -> list[float]:
         return _steps_in(script, Log(self._scheduler, job).new_lines())
@@ -168,21 +170,21 @@ class Stage:
         while time.monotonic() < deadline:
             if script.stopped_after <= max(_steps_in(script, log.new_lines()), default=-1):
                 return True
-            if self._scheduler.send(calls.job(job)).state in ENDED:
+            if answer_of(self._scheduler, calls.job(job)).state in ENDED:
                 return False
             time.sleep(0.3)
         return False
 
     def _wait_for_end(self, job: str) -> models.JobView:
         deadline = time.monotonic() + _END_S
-        while (view := self._scheduler.send(calls.job(job))).state not in ENDED:
+        while (view := answer_of(self._scheduler, calls.job(job))).state not in ENDED:
             if time.monotonic() > deadline:
-                return self._scheduler.send(calls.cancel(job))
+                return answer_of(self._scheduler, calls.cancel(job))
             time.sleep(0.5)
         return view
 
     def _curve_points(self, job: str) -> int:
-        return len(self._scheduler.send(calls.curve(job)).points)
+        return len(answer_of(self._scheduler, calls.curve(job)).points)
 
 
 def _refused(script: Script, why: str) -> Played:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sized
+from contextlib import suppress
 from typing import TypeVar
+
+from gpucommons.scheduler.client import SchedulerClient
+from gpucommons.scheduler.client.call import Call
+from gpucommons.scheduler.errors import Unavailable
 
 T = TypeVar("T")
 #: When something is given up: far above any figure, which says itself how long it took.
@@ -52,6 +57,17 @@ def wait_for(
             message = f"{what}: not within {timeout_s:g} s"
             raise TourFailedError(message)
         time.sleep(every_s)
+
+
+def answer_of(scheduler: SchedulerClient, call: Call[T]) -> T:
+    """One call; where the scheduler is not to be reached for a moment, once more."""
+
+    def answer() -> T | None:
+        with suppress(Unavailable):
+            return scheduler.send(call)
+        return None
+
+    return wait_for("the scheduler's answer", answer, timeout_s=120)
 
 
 def _says_nothing(answer: object) -> bool:

@@ -18,11 +18,10 @@ from typing import Any, TypeVar
 import psutil
 
 from benchmarks.tour.machine import Machine
-from benchmarks.tour.timeline import TourFailedError, wait_for
+from benchmarks.tour.timeline import TourFailedError, answer_of, wait_for
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.call import Call
-from gpucommons.scheduler.errors import Unavailable
 
 SCRIPTS = Path(__file__).with_name("scripts")
 T = TypeVar("T")
@@ -50,13 +49,7 @@ class Researcher:
 
     def send(self, call: Call[T]) -> T:
         """One call; where the scheduler is just being started again, once more."""
-
-        def answer() -> T | None:
-            with suppress(Unavailable):
-                return self._scheduler.send(call)
-            return None
-
-        return wait_for("the scheduler's answer", answer, timeout_s=120)
+        return answer_of(self._scheduler, call)
 
     def cli(self, *words: str) -> dict[str, Any]:
         """``gpucommons … --output json`` in the folder of scripts."""

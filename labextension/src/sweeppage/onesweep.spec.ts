@@ -9,6 +9,8 @@ import { msg } from '../testing/make';
 import { sweepMessages } from './messages';
 import { OneSweep } from './onesweep';
 
+const onLook = vi.fn();
+
 beforeEach(() => {
   vi.useFakeTimers();
   vi.stubGlobal(
@@ -85,7 +87,7 @@ async function drawnWith(trialsNow: () => number) {
       React.createElement(
         PanelContext.Provider,
         { value: context as never },
-        React.createElement(OneSweep, { sweep: 's' })
+        React.createElement(OneSweep, { sweep: 's', onLook })
       )
     );
     await vi.advanceTimersByTimeAsync(10);
