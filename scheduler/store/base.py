@@ -275,9 +275,7 @@ class Store(Protocol):
         ...
 
     def pending_jobs(self, owner: UserName) -> frozenset[WorkloadId | ParentId]:
-        """Jobs of a user that wait or are paused, those included that no cycle has seen; all that are
-        part of one parent are one, under its id.
-        """
+        """Jobs of a user that wait or are paused, seen by a cycle or not; a parent's are one, by its id."""
         ...
 
     def intent_with_key(self, by: UserName, key: str, fingerprint: str) -> Intent | None:
@@ -285,9 +283,7 @@ class Store(Protocol):
         ...
 
     def asked(self, limit: int = 1000) -> Asked:
-        """Intents without a verdict, in order of arrival; one that another release wrote, or that is
-        damaged, keeps none of the others from being decided.
-        """
+        """Intents without a verdict, as they came; a damaged or foreign one keeps no other from its turn."""
         ...
 
     def verdict(self, intent_id: IntentId) -> Verdict | None:

@@ -265,8 +265,7 @@ class MemoryStore(SqlParts):
 
     def workload(self, workload_id: WorkloadId) -> Workload | None:
         """One workload, live or final."""
-        with self._lock:
-            return self._workloads.get(workload_id)
+        return self.workloads_by_id((workload_id,)).get(workload_id)
 
     def workloads_by_id(self, ids: Collection[WorkloadId]) -> dict[WorkloadId, Workload]:
         """Those of these that there are, in one look."""

@@ -23,7 +23,6 @@ from gpucommons.scheduler.service.lookup import also_ended
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
 from gpucommons.scheduler.service.views.sweeps import gpus_in_use, known_until, sweep_view
-from gpucommons.scheduler.service.views.where_it_runs import asks_simulated
 from gpucommons.scheduler.sweeps.script_arguments import command_with, variables_of
 from gpucommons.scheduler.sweeps.search_space import check_sampler, most_trials, space_of
 from gpucommons.scheduler.sweeps.sweep import (
@@ -397,7 +396,5 @@ def _view(
         kept = service.store.sweeps.one(kept.sweep.sweep_id) or kept
     jobs = also_ended(service, (one.job for one in trials if one.state is TrialState.LIVE))
     steerable = authorization.sight.steers(principal, kept.sweep.team, kept.sweep.owner)
-    view = sweep_view(kept, trials, jobs, in_full=in_full)
-    asked = models.JobRequest.model_validate_json(kept.sweep.request)
-    simulated = asks_simulated(service.loop.cluster, asked)
-    return view.model_copy(update={"steerable": steerable, "simulated": simulated})
+    view = sweep_view(kept, trials, jobs, service.loop.cluster, in_full=in_full)
+    return view.model_copy(update={"steerable": steerable})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from gpucommons.scheduler import models
@@ -14,7 +14,7 @@ from gpucommons.scheduler.models.text.job_summary import what_runs
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.schedules import cron_times, promoting, trigger_state
 from gpucommons.scheduler.schedules.due_runs import RUNS_KEPT
-from gpucommons.scheduler.schedules.schedule import Run, Scheduled
+from gpucommons.scheduler.schedules.schedule import Run, Schedule, Scheduled
 from gpucommons.scheduler.schedules.triggers import Trigger, TriggerKind
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.lookup import also_ended
@@ -33,14 +33,7 @@ def schedule_view(
     is_trying = standing.starting_ms is not None and (asked or not found.suspended)
     has_times = found.cron and not found.suspended
     coming = cron_times.after(found.cron, found.time_zone, now_ms) if has_times else ()
-    last = standing.runs[-runs:]
-    jobs = also_ended(service, (one.job for one in last))
-    try:
-        request = stored_request(found)
-        kind, what = str(request.kind), what_runs(request)
-        simulated = asks_simulated(service.loop.cluster, request)
-    except Misconfigured:
-        kind, what, simulated = "", "what was stored is not understood", False
+    kind, what, simulated = _asked(service, found)
     return models.ScheduleView(
         name=found.name,
         owner=found.owner,
@@ -62,10 +55,25 @@ def schedule_view(
         kind=kind,
         next_ms=list(islice(coming, 5)),
         hindrance=standing.hindrance if is_trying else "",
-        runs=[_run(one, jobs) for one in reversed(last)],
+        runs=_runs(service, standing.runs[-runs:]),
         mine=authorization.schedules.may_write_schedule(principal, found.owner),
         steerable=authorization.sight.steers(principal, found.team, found.owner),
     )
+
+
+def _asked(service: Service, found: Schedule) -> tuple[str, str, bool]:
+    """Of what kind its runs are, what they run, and whether on simulated GPUs."""
+    try:
+        request = stored_request(found)
+    except Misconfigured:
+        return "", "what was stored is not understood", False
+    return str(request.kind), what_runs(request), asks_simulated(service.loop.cluster, request)
+
+
+def _runs(service: Service, runs: Sequence[Run]) -> list[models.ScheduleRunView]:
+    """Newest first."""
+    jobs = also_ended(service, (one.job for one in runs))
+    return [_run(one, jobs) for one in reversed(runs)]
 
 
 def _run(one: Run, jobs: Mapping[WorkloadId, Workload]) -> models.ScheduleRunView:

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, State, Workload, WorkloadId
+from gpucommons.scheduler.service.views.where_it_runs import asks_simulated
 from gpucommons.scheduler.store.base import LedgerRow
 from gpucommons.scheduler.store.reports.base import written_ms
 from gpucommons.scheduler.sweeps.improvements import with_bests
@@ -24,14 +26,19 @@ _WAITING = frozenset({State.QUEUED, State.NOMINATED, State.ADMITTED})
 
 
 def sweep_view(
-    kept: Kept, trials: Sequence[Trial], jobs: Mapping[WorkloadId, Workload], *, in_full: bool
+    kept: Kept,
+    trials: Sequence[Trial],
+    jobs: Mapping[WorkloadId, Workload],
+    cluster: Cluster,
+    *,
+    in_full: bool,
 ) -> models.SweepView:
     """A sweep for who may see its jobs."""
     sweep, standing = kept.sweep, kept.standing
     trials = [_as_it_ended(sweep, one, jobs) for one in trials]
     best = best_of(sweep, trials)
     states = Counter(_state(one, jobs) for one in trials)
-    request = models.JobRequest.model_validate_json(sweep.request) if in_full else None
+    request = models.JobRequest.model_validate_json(sweep.request)
     record = with_bests(sweep, standing.improvements, trials) if in_full else Improvements()
     return models.SweepView(
         id=sweep.sweep_id,
@@ -66,7 +73,8 @@ def sweep_view(
         improvements_begun_late=record.begun_late,
         rungs=_rungs(sweep, trials),
         trials=[trial_view(one, jobs) for one in _best_first(sweep, trials)] if in_full else [],
-        request=request,
+        request=request if in_full else None,
+        simulated=asks_simulated(cluster, request),
     )
 
 
