@@ -70,6 +70,8 @@ class _Plan:
     machine: Machine
     config: ConfigModel
     devices: tuple[Device, ...]
+    #: The scheduler's own teams are in force, whatever stands in the file.
+    started_before: bool
 
 
 class _Run:
@@ -140,7 +142,12 @@ class _Run:
             write_hub_files(machine, config)
         elif settings.beside:
             write_facts(machine, config)
-        return _Plan(machine=machine, config=config, devices=devices)
+        return _Plan(
+            machine=machine,
+            config=config,
+            devices=devices,
+            started_before=folder.database.exists(),
+        )
 
     async def _start(self, child: Child) -> None:
         self._children.append(child)
@@ -161,7 +168,7 @@ class _Run:
             settings=self._settings,
             folder=self._folder,
             users=tuple(admitted(self._settings, teams_of(plan.config))),
-            teams=teams,
+            teams=None if plan.started_before else teams,
             devices=plan.devices,
             config=plan.machine.config,
             password=self._folder.password.read_text().strip(),

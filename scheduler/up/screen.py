@@ -29,8 +29,8 @@ class Summary:
     folder: StateFolder
     #: Who may log in.
     users: Sequence[str]
-    #: Members of each team, as configured.
-    teams: Mapping[str, Sequence[str]]
+    #: Members of each team, as configured; None after the first start, which alone reads teams from the file.
+    teams: Mapping[str, Sequence[str]] | None
     devices: Sequence[Device]
     config: Path
     password: str = field(repr=False)
@@ -48,7 +48,7 @@ def welcome_text(summary: Summary) -> str:
         rows.append(("Hub", f"{settings.beside}: restart it after the first start of this"))
     rows += [
         ("GPUs", _gpus_text(summary.devices)),
-        ("Quotas", str(summary.config)),
+        ("Quotas", _quotas_text(summary)),
         ("State", f"{summary.folder.root} (logs in {summary.folder.logs.name}/)"),
     ]
     lines = ["", "GPU Commons is running.", ""]
@@ -75,14 +75,23 @@ def _login_rows(summary: Summary) -> list[tuple[str, str]]:
     return rows
 
 
+def _quotas_text(summary: Summary) -> str:
+    if summary.teams is not None:
+        return str(summary.config)
+    return f"as they were saved last: see `gpucommons teams` ({summary.config} was read at the first start)"
+
+
 def _users_text(summary: Summary) -> str:
     """``alice (vision), bob (nlp), admin (GPU admin)``."""
     texts = []
+    teams = summary.teams or {}
     for user in summary.users:
-        roles = [team for team, members in summary.teams.items() if user in members]
+        roles = [team for team, members in teams.items() if user in members]
         if user in summary.settings.admins:
             roles.append("GPU admin")
-        texts.append(f"{user} ({', '.join(roles)})" if roles else f"{user} (in no team)")
+        if not roles and summary.teams is not None:
+            roles.append("in no team")
+        texts.append(f"{user} ({', '.join(roles)})" if roles else user)
     return ", ".join(texts) or "nobody: add members to the teams"
 
 
@@ -102,7 +111,7 @@ def _gpus_text(devices: Sequence[Device]) -> str:
 
 def _warnings(summary: Summary) -> list[str]:
     settings = summary.settings
-    members = {user for users in summary.teams.values() for user in users}
+    teams = summary.teams
     lines = []
     if settings.admission == "trusted" and not settings.beside:
         lines.append(
@@ -119,7 +128,7 @@ def _warnings(summary: Summary) -> list[str]:
             f"Only {settings.account!r} may log in, because everything runs as that account."
             " --trusted-users admits the members of all teams, with nothing that isolates them."
         )
-        if settings.account not in members:
+        if teams is not None and not any(settings.account in users for users in teams.values()):
             lines.append(f"{settings.account!r} is in no team of {summary.config}: add it there.")
     if summary.lacks_criu:
         lines.append(

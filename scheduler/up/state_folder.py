@@ -49,6 +49,11 @@ class StateFolder:
         return self.root / "jupyterhub_config.py"
 
     @property
+    def database(self) -> Path:
+        """The scheduler's, from its first start on."""
+        return self.root / "scheduler.db"
+
+    @property
     def password(self) -> Path:
         """The password of the login page."""
         return self.root / "password"

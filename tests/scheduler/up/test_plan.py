@@ -309,6 +309,7 @@ def screen(
     *,
     lacks_criu: bool = False,
     named_criu: str = "",
+    started_before: bool = False,
 ) -> str:
     teams = {"vision": ["ada", "alice"]}
     return welcome_text(
@@ -316,7 +317,7 @@ def screen(
             settings=wanted,
             folder=folder,
             users=admitted(wanted, teams),
-            teams=teams,
+            teams=None if started_before else teams,
             devices=devices,
             config=Path("gpucommons.yaml"),
             password="correct horse",
@@ -336,6 +337,17 @@ def test_the_screen_says_where_to_go_who_may_log_in_and_what_is_simulated(
     assert "4 × A100-40, simulated (no real GPU stands behind them)" in text
     assert "nothing isolates their files and processes from each other" in text
     assert "Training jobs keep running" in text
+
+
+def test_after_the_first_start_the_file_is_not_named_as_what_is_in_force(
+    folder: StateFolder,
+) -> None:
+    first, later = (screen(folder, settings("--demo"), started_before=one) for one in (False, True))
+    assert "Quotas    gpucommons.yaml" in first
+    assert "Quotas    as they were saved last" in later
+    assert "gpucommons.yaml was read at the first start" in later
+    # Who is in which team may have been changed since.
+    assert "ada, admin (GPU admin), alice" in later
 
 
 def test_the_screen_says_that_only_one_user_is_admitted(folder: StateFolder) -> None:
