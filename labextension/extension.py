@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,8 +31,13 @@ from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.hibernation.keeper import server_folder
 from gpucommons.labextension.hibernation.keeping_limits import limits_of
 from gpucommons.labextension.hibernation.kept_kernels_file import KeptKernel, kernels_folder
-from gpucommons.labextension.hibernation.reporting import kernels_report, take_back, tell_kept
-from gpucommons.labextension.hibernation.saving import SAVE_S
+from gpucommons.labextension.hibernation.reporting import (
+    kernels_report,
+    take_back,
+    tell_kept,
+    telling_seconds,
+)
+from gpucommons.labextension.hibernation.saving import saving_seconds
 from gpucommons.labextension.job_offers.offering import Offering
 from gpucommons.labextension.live.fanout import Fanout
 from gpucommons.labextension.live.feed import Feed
@@ -60,7 +66,7 @@ from gpucommons.labextension.routes.websocket import TabHandler
 from gpucommons.labextension.server_context import ServerContext
 from gpucommons.labextension.stopping_server import answer_no_more, end_after_main
 from gpucommons.labextension.terminal_path import shell_command
-from gpucommons.labextension.variables.folders import Folders, StoredVariables
+from gpucommons.labextension.variables.folders import Folders
 from gpucommons.labextension.variables.keeper import (
     REST_S,
     Bounds,
@@ -157,7 +163,7 @@ class GpuCommonsExtension(ExtensionApp):
             return None
         if found is not None:
             keeper = found.keeper
-            keeper.count_stored = lambda kernel_id: _count_of(stored.one(kernel_id))
+            keeper.count_stored = stored.count
             keeper.changed = keeper.losses.changed = lambda: fanout.send(keeper.message())
         return found
 
@@ -316,11 +322,15 @@ class GpuCommonsExtension(ExtensionApp):
         if parts.scheduler is not None and parts.hibernation is not None:
             await take_back(parts.scheduler, kept, parts.hibernation.keeper.folder)
 
-    async def _tell_kept(self, kept: Sequence[KeptKernel]) -> None:
-        parts = self.parts
+    async def _tell_kept(self, kept: Sequence[KeptKernel], begun_s: float) -> None:
+        parts, server = self.parts, self.serverapp
         if parts.scheduler is not None and parts.hibernation is not None and parts.context.lease_id:
             folder = parts.hibernation.keeper.folder
-            await tell_kept(parts.scheduler, parts.context.lease_id, kept, folder)
+            # Variables of those that were not saved are stored after it, and need their time.
+            is_last = server is None or not list(server.kernel_manager.list_kernel_ids())
+            since_s = time.monotonic() - begun_s if is_last else None
+            within_s = telling_seconds(parts.context.stop_seconds, since_s)
+            await tell_kept(parts.scheduler, parts.context.lease_id, kept, folder, within_s)
 
     async def _keep_variables(self, whole: Sequence[KeptKernel]) -> None:
         """Of the kernels that are there still, beside those that were saved whole."""
@@ -351,17 +361,19 @@ class GpuCommonsExtension(ExtensionApp):
 
     async def stop_extension(self) -> None:
         """Stop with the server."""
+        begun_s = time.monotonic()
         end_after_main()
         if self.serverapp is not None:
             answer_no_more(self.serverapp.web_app)
         kept: Sequence[KeptKernel] = ()
         nothing = keeps_nothing(self.parts.feed.lease, wall_clock_ms())
         if self.parts.hibernation is not None:
-            within_s = saving_seconds(self.parts.context, self._bounds.seconds)
+            others_s = self._bounds.seconds + REST_S
+            within_s = saving_seconds(self.parts.context.kernels_killed_s, others_s)
             kept = await self.parts.hibernation.stop(keeps_nothing=nothing, within_s=within_s)
-            await self._tell_kept(kept)
         if self.parts.outputs is not None:
             self.parts.outputs.stop({one.id for one in kept})
+        await self._tell_kept(kept, begun_s)
         try:
             if not nothing:
                 await self._keep_variables(kept)
@@ -374,19 +386,6 @@ class GpuCommonsExtension(ExtensionApp):
         await self.parts.results.close()
         if self.parts.scheduler is not None:
             await self.parts.scheduler.close()
-
-
-def saving_seconds(context: ServerContext, variables_s: float) -> float:
-    """How long kernels may take to be saved: where they are killed with the server, variables of those
-    that could not be saved are stored after it.
-    """
-    if not context.stop_ends_kernels or context.stop_seconds is None:
-        return SAVE_S
-    return max(1.0, context.stop_seconds - variables_s - REST_S)
-
-
-def _count_of(stored: StoredVariables | None) -> int:
-    return 0 if stored is None else len(stored.kept)
 
 
 def _stop_in_order_when_interrupted(server: Any, *, on_hub: bool) -> None:

@@ -42,6 +42,11 @@ class ServerContext:
             stop_ends_kernels=environ.get("GPUCOMMONS_STOP_ENDS_KERNELS") == "1",
         )
 
+    @property
+    def kernels_killed_s(self) -> int | None:
+        """So long after the word to stop kernels are killed with the server; None where they go on alone."""
+        return self.stop_seconds if self.stop_ends_kernels else None
+
     def __repr__(self) -> str:
         """Without the token."""
         return f"ServerContext(url={self.url!r}, owner={self.owner!r}, server_name={self.server_name!r})"

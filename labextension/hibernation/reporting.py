@@ -33,8 +33,8 @@ class SendsCalls(Protocol):
 log = logging.getLogger("gpucommons.labextension")
 
 _FILE = "told-lease"
-#: Whoever stops the server does not wait for long.
-_PATIENCE_S = 2.0
+#: Whoever stops a server does not wait for long; and of the time until it is killed, for its own end.
+TELLING_S, _LAST_S = 2.0, 1.0
 
 
 def kernels_report(kept: Sequence[KeptKernel]) -> KeptKernelsReport:
@@ -46,13 +46,26 @@ def kernels_report(kept: Sequence[KeptKernel]) -> KeptKernelsReport:
     )
 
 
+def telling_seconds(until_killed: int | None, since_stop_s: float | None) -> float:
+    """How long a busy scheduler may take to hear what is kept, as the page that starts it again says nothing
+    of it else; ``since_stop_s`` is None where more is to be done then.
+    """
+    if since_stop_s is None or until_killed is None:
+        return TELLING_S
+    return max(TELLING_S, until_killed - since_stop_s - _LAST_S)
+
+
 async def tell_kept(
-    scheduler: SendsCalls, lease_id: str, kept: Sequence[KeptKernel], folder: Path
+    scheduler: SendsCalls,
+    lease_id: str,
+    kept: Sequence[KeptKernel],
+    folder: Path,
+    within_s: float,
 ) -> None:
     """At the server's stop. Who kept nothing, and said nothing before, says nothing."""
     if kept:
         write_private(folder / _FILE, lease_id)
-        await _send(scheduler, lease_id, kernels_report(kept))
+        await _send(scheduler, lease_id, kernels_report(kept), within_s)
 
 
 async def take_back(scheduler: SendsCalls, kept: Sequence[KeptKernel], folder: Path) -> None:
@@ -61,13 +74,15 @@ async def take_back(scheduler: SendsCalls, kept: Sequence[KeptKernel], folder: P
         lease_id = (folder / _FILE).read_text()
     except OSError:
         return
-    if await _send(scheduler, lease_id, kernels_report(kept)) and not kept:
+    if await _send(scheduler, lease_id, kernels_report(kept), TELLING_S) and not kept:
         (folder / _FILE).unlink(missing_ok=True)
 
 
-async def _send(scheduler: SendsCalls, lease_id: str, report: KeptKernelsReport) -> bool:
+async def _send(
+    scheduler: SendsCalls, lease_id: str, report: KeptKernelsReport, within_s: float
+) -> bool:
     try:
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(within_s):
             await scheduler.send(calls.report_kept_kernels(lease_id, report))
     except (SchedulerError, TimeoutError) as error:
         log.warning("the scheduler is not told what is kept of the kernels: %s", error)

@@ -90,6 +90,13 @@ def _says_the_same(new: Record, old: Record | None) -> bool:
     return old is not None and new == old.model_copy(update={"noted_ms": new.noted_ms})
 
 
+def saving_seconds(until_killed: int | None, others_s: float) -> float:
+    """How long kernels may take to be saved: where they are killed with the server, variables of those
+    that could not be saved are stored after it.
+    """
+    return SAVE_S if until_killed is None else max(1.0, until_killed - others_s)
+
+
 async def save_all(server: Any, keeper: Keeper, within_s: float = SAVE_S) -> tuple[KeptKernel, ...]:
     """Save every kernel that can be saved; the others end in the ordinary way, and that is told."""
     until_s = time.monotonic() + within_s

@@ -101,6 +101,11 @@ class Folders:
         mine = (one for one in found if one is not None and one.owner == self._owner)
         return sorted(mine, key=lambda one: one.made_ms, reverse=True)
 
+    def count(self, kernel_id: str) -> int:
+        """How many variables are stored of a kernel."""
+        stored = self.one(kernel_id)
+        return 0 if stored is None else len(stored.kept)
+
     def one(self, kernel_id: str) -> StoredVariables | None:
         """One of this user's."""
         return next((one for one in self.listed() if one.kernel_id == kernel_id), None)

@@ -13,12 +13,12 @@ import pytest
 
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused, Saved
-from gpucommons.labextension.extension import saving_seconds
 from gpucommons.labextension.hibernation import saving
 from gpucommons.labextension.hibernation.keeper import Keeper
 from gpucommons.labextension.hibernation.keeping_limits import Limits
 from gpucommons.labextension.hibernation.records import BufferedMessage, Record
-from gpucommons.labextension.hibernation.saving import SAVE_S
+from gpucommons.labextension.hibernation.reporting import TELLING_S, telling_seconds
+from gpucommons.labextension.hibernation.saving import SAVE_S, saving_seconds
 from gpucommons.labextension.server_context import ServerContext
 from tests.labextension.hibernation.server_state import record_of
 
@@ -89,7 +89,9 @@ def test_who_wants_nothing_kept_has_nothing_saved_and_is_told_why(
 def test_saving_leaves_time_for_variables_where_kernels_are_killed(
     environ: dict[str, str], seconds: float
 ) -> None:
-    assert saving_seconds(ServerContext.from_environment(environ), 5.0) == seconds
+    killed_s = ServerContext.from_environment(environ).kernels_killed_s
+
+    assert saving_seconds(killed_s, 8.0) == seconds
 
 
 async def test_what_a_kernel_says_until_it_stands_still_is_on_record(
@@ -152,3 +154,14 @@ async def test_all_kernels_share_one_bound_and_what_was_looked_at_before_counts(
     await saving.save_all(server, of, within_s=60)
     assert asked[2:] == [(0.75, 0.25), (0.75, 0.25)]
     assert {loss.because for loss in of.losses} == {"Saving it took too long."}
+
+
+@pytest.mark.parametrize(
+    ("stop_seconds", "since_stop_s", "within_s"),
+    [(8, 2.0, 5.0), (8, 7.5, TELLING_S), (8, None, TELLING_S), (None, 2.0, TELLING_S)],
+    ids=["all saved", "late", "variables are stored after it", "nobody kills it"],
+)
+def test_a_busy_scheduler_has_the_rest_of_a_stop_to_hear_what_is_kept(
+    stop_seconds: int | None, since_stop_s: float | None, within_s: float
+) -> None:
+    assert telling_seconds(stop_seconds, since_stop_s) == within_s
