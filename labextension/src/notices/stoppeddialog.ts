@@ -42,8 +42,8 @@ export function tellStops(options: IStoppedOptions): IConnectionLost {
     if (topic !== 'status') {
       return;
     }
-    if (model.api.isConnected) {
-      // Lab's own words would lie over the notebook until somebody closed them.
+    if (model.api.isConnected || model.gone !== null) {
+      // Lab's own words would lie over the notebook, or hold ours back, until somebody closed them.
       lost?.reject();
       lost = undefined;
     }
