@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpucommons.gpu.parking.driver import FIRST_BRANCH
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import NoteParked, Park, Unpark
 from gpucommons.scheduler.core.model.types import State, Workload
@@ -14,6 +15,20 @@ from gpucommons.scheduler.service.leases import view
 from gpucommons.scheduler.service.lookup import find_lease, workload_of
 from gpucommons.scheduler.service.service import Pending, Service, decision
 
+_SIMULATED = "Its GPU is simulated, and only a real one has memory that could be moved to the host."
+_NOT_SAID = (
+    "Its server has not said that it can move GPU memory to the host, which it tries in its first minutes:"
+    f" it takes a whole NVIDIA GPU (no MIG, no MPS) and driver {FIRST_BRANCH} or newer on x86-64. The"
+    " server's log says what the trial found."
+)
+#: By what its server says that it keeps when it stops.
+_INSTEAD = {
+    "kernels": "Hibernate it instead: its kernels are saved, and its GPU is free.",
+    "variables": "Release its GPU instead: variables of its Python kernels are kept.",
+    "nothing": "Release its GPU instead: nothing of its kernels is kept then.",
+}
+_NOT_KNOWN = "What else its server could keep is not known yet: ask again in a minute."
+
 
 def park(
     service: Service, principal: Principal, lease_id: str, request: models.ParkRequest
@@ -22,14 +37,14 @@ def park(
     found = find_lease(service, lease_id)
     authorization.notebooks.park(principal, found)
     if found.state not in (State.PARKING, State.PARKED):
-        _check_can(service, found)
+        _check_can(service, principal, found)
     by_another = authorization.notebooks.may_word_end(principal)
     text = request.text if by_another else f"parked by {principal.name}"
     intent = service.ask(principal, Park(workload_id=found.workload_id, text=text))
     return decision(service, intent, lambda _: view(service, principal, found.workload_id))
 
 
-def _check_can(service: Service, lease: Workload) -> None:
+def _check_can(service: Service, principal: Principal, lease: Workload) -> None:
     if lease.state not in (State.ACTIVE, State.WARNED):
         message = f"This notebook is {state_words(lease.state)}: only a running one is parked."
         raise InvalidTransition(message)
@@ -39,10 +54,10 @@ def _check_can(service: Service, lease: Workload) -> None:
         message = f"This notebook cannot be parked. {because} Hibernate it, or release its GPU."
         raise InvalidTransition(message)
     if not service.activity.parks(lease.workload_id):
-        message = (
-            "This notebook's server cannot park its GPU memory, or has not said yet that it can:"
-            " the command gpucommons doctor in its terminal says what is missing."
-        )
+        held = view(service, principal, lease.workload_id).slice
+        why = _SIMULATED if held is not None and held.simulated else _NOT_SAID
+        instead = _INSTEAD.get(service.activity.keeps_of(lease.workload_id), _NOT_KNOWN)
+        message = f"This notebook cannot be parked. {why} {instead}"
         raise InvalidTransition(message)
     if pool is not None:
         check_on_idle("park", pool)

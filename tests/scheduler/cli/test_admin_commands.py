@@ -356,7 +356,7 @@ def test_a_notebook_is_parked_and_the_answer_says_what_came_of_it(
     cli: Cli, world: WatchedWorld, lease: models.LeaseView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = cli("idle", "park", "ann", by="root")
-    assert (refused.code, "cannot park its GPU memory" in refused.err) == (1, True)
+    assert (refused.code, "This notebook cannot be parked." in refused.err) == (1, True)
     pools = world.loop.cluster.pools
     pools["gpu"] = replace(pools["gpu"], on_idle=("park", "cull"))
     can = models.ActivityReport(parks=True)

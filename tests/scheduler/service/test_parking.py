@@ -129,9 +129,39 @@ def test_why_it_was_not_parked_is_told_as_its_servers_word(world: ServiceWorld) 
     assert told.idle.not_parked == "its server says: It uses managed memory."
 
 
-def test_only_a_server_that_said_that_it_can_is_asked(world: ServiceWorld) -> None:
+def all_simulated(world: ServiceWorld, simulated: bool) -> None:
+    nodes = world.loop.cluster.nodes
+    for name, node in list(nodes.items()):
+        devices = tuple(replace(one, simulated=simulated) for one in node.devices)
+        nodes[name] = replace(node, devices=devices)
+
+
+@pytest.mark.parametrize(
+    ("keeps", "says"),
+    [
+        ("kernels", "Hibernate it instead: its kernels are saved"),
+        ("variables", "Release its GPU instead: variables"),
+        ("nothing", "nothing of its kernels is kept"),
+        (None, "not known yet: ask again in a minute"),
+    ],
+)
+def test_only_a_server_that_said_that_it_can_is_asked_and_else_what_is_possible_is_said(
+    world: ServiceWorld, keeps: models.Keeps | None, says: str
+) -> None:
     lease = a_server(world, parks=False)
-    with pytest.raises(InvalidTransition, match="cannot park its GPU memory, or has not said yet"):
+    all_simulated(world, False)
+    told = models.ActivityReport(keeps=keeps)
+    idle.report_activity(world.service, world.principal("ann"), lease.id, told)
+
+    with pytest.raises(InvalidTransition, match=f"driver 570 or newer .*{says}"):
+        ask(world, lease)
+
+
+def test_of_a_simulated_gpu_nobody_is_sent_to_look_for_a_driver(world: ServiceWorld) -> None:
+    lease = a_server(world, parks=False)
+    all_simulated(world, True)
+
+    with pytest.raises(InvalidTransition, match=r"Its GPU is simulated, .*not known yet"):
         ask(world, lease)
 
 
