@@ -31,6 +31,21 @@ def test_every_file_that_the_page_sends_to_is_there() -> None:
     assert [path for path in paths if not (root / path).exists()] == []
 
 
+def test_a_file_that_is_named_without_its_folder_lies_in_one_that_its_line_names() -> None:
+    root = Path(__file__).parents[1]
+    page = (root / "docs" / "explanation" / "architecture.md").read_text()
+    lines = [line for line in page.splitlines() if re.match(r"\||\d+\. ", line)]
+    lost = []
+    for line in lines:
+        named = re.findall(r"`([\w/.-]+)`", line)
+        folders = [root / one if (root / one).is_dir() else (root / one).parent for one in named]
+        files = [one for one in named if re.search(r"\.(py|ts|js)$", one)]
+        lost += [
+            one for one in files if not any((there / one).exists() for there in [root, *folders])
+        ]
+    assert (len(lines) > 100, lost) == (True, [])
+
+
 def test_a_folder_stands_above_all_that_it_imports() -> None:
     assert DRAWING["rows_of"](HOUSE) == [["pages"], ["client"], ["models"]]
 
