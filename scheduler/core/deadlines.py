@@ -153,26 +153,27 @@ def next_deadline(cycle: CycleState) -> Millis | None:
     overdue = cycle.clock.overdue & cycle.workloads.keys()
     if any(_is_to_end(cycle, cycle.workloads[workload_id]) for workload_id in overdue):
         return Millis(cycle.now_ms + 1)
-    due = [one.until_ms for one in cycle.carried.released if one.until_ms > cycle.now_ms]
-    due.extend(Millis(at) for at in _turns(cycle))
-    kept_until = (
-        at
-        for one in cycle.carried.fair_share_reservations.values()
-        for at in (one.until_ms, one.again_ms)
-    )
-    due.extend(at for at in kept_until if at > cycle.now_ms)
-    due.extend(reclaim_cooldown.on_cooldown(cycle).values())
-    due.extend(Millis(at) for at in elastic_sizes.next_changes(cycle) if at > cycle.now_ms)
-    due.extend(narrowed_pools.next_prices(cycle))
-    due.extend(at for at in unhealthy_devices.next_times(cycle) if at > cycle.now_ms)
-    due.extend(at for at in slow_nodes.next_times(cycle) if at > cycle.now_ms)
-    due.extend(Millis(at) for at in drill_selection.next_drills(cycle) if at > cycle.now_ms)
-    if any(waiting.members for waiting in cycle.index.equivalence_classes.values()):
-        due.extend(Millis(at) for at in consolidation.next_moves(cycle) if at > cycle.now_ms)
+    due = [at for at in _ahead(cycle) if at > cycle.now_ms]
     found = cycle.clock.next_ms(times)
     if found is not None:
-        due.append(Millis(found))
-    return min(due, default=None)
+        due.append(found)
+    return Millis(min(due)) if due else None
+
+
+def _ahead(cycle: CycleState) -> Iterator[int]:
+    """When something changes that no workload has a deadline for; some of it has passed."""
+    yield from (one.until_ms for one in cycle.carried.released)
+    for one in cycle.carried.fair_share_reservations.values():
+        yield from (one.until_ms, one.again_ms)
+    yield from _turns(cycle)
+    yield from reclaim_cooldown.on_cooldown(cycle).values()
+    yield from elastic_sizes.next_changes(cycle)
+    yield from narrowed_pools.next_prices(cycle)
+    yield from unhealthy_devices.next_times(cycle)
+    yield from slow_nodes.next_times(cycle)
+    yield from drill_selection.next_drills(cycle)
+    if any(waiting.members for waiting in cycle.index.equivalence_classes.values()):
+        yield from consolidation.next_moves(cycle)
 
 
 def _is_to_end(cycle: CycleState, workload: Workload) -> bool:

@@ -25,7 +25,7 @@ from gpucommons.scheduler.core.cycle_state.parts import (
 )
 from gpucommons.scheduler.core.cycle_state.workload_index import WorkloadIndex
 from gpucommons.scheduler.core.model.demand import must_have
-from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Team
+from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.model.state import Cluster, Event
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -33,6 +33,7 @@ from gpucommons.scheduler.core.model.types import (
     Millis,
     NodeId,
     PoolName,
+    Spec,
     TeamName,
     Workload,
     WorkloadId,
@@ -255,6 +256,14 @@ class CycleState:
     def use(self, team: TeamName, pool: PoolName) -> quota.Use:
         """What a team holds or was promised in a pool."""
         return self.uses.get((team, pool), quota.NO_USE)
+
+    def quota_of(self, team: TeamName, pool: PoolName) -> Quota:
+        """What a team may hold in a pool."""
+        return quota.quota_of(self.teams, team, pool)
+
+    def pools_of(self, spec: Spec) -> list[PoolName]:
+        """The pools that somebody asks for, without those that are gone."""
+        return [pool for pool in spec.pools if pool in self.pools]
 
     def pool_of(self, attempt: Attempt) -> Pool:
         """The pool in which an attempt lies."""

@@ -237,18 +237,11 @@ class WorkloadIndex:
 
     def _count_borrowed(self, borrowed: Borrowed | None, *, sign: int) -> None:
         if borrowed is not None:
-            parts = self.borrowed_parts.setdefault(borrowed.team, Counter())
-            parts[borrowed.part] += sign
-            if not parts[borrowed.part]:
-                del parts[borrowed.part]
+            _tally(self.borrowed_parts, (borrowed.team, borrowed.part), sign)
 
     def _count_holds(self, held: tuple[TeamName, int] | None, *, sign: int) -> None:
         if held is not None:
-            team, at = held
-            of_team = self.holders.setdefault(team, Counter())
-            of_team[at] += sign
-            if not of_team[at]:
-                del of_team[at]
+            _tally(self.holders, held, sign)
 
     def _follow(
         self,
@@ -294,3 +287,12 @@ class WorkloadIndex:
         del members[bisect_left(members, place)]
         if not members:
             del self.equivalence_classes[waiting.key]
+
+
+def _tally(by_team: dict[TeamName, Counter[int]], one: tuple[TeamName, int], sign: int) -> None:
+    """One more, or less, of a team's; what there is none of is not listed."""
+    team, value = one
+    found = by_team.setdefault(team, Counter())
+    found[value] += sign
+    if not found[value]:
+        del found[value]

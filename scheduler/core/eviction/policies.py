@@ -25,7 +25,6 @@ from gpucommons.scheduler.core.model.types import (
     TeamName,
     Workload,
 )
-from gpucommons.scheduler.core.quota.quota import quota_of
 
 
 @quick
@@ -44,7 +43,7 @@ class QuotaShortfall:
     ) -> QuotaShortfall:
         """What a job lacks below its team's limit, and inside the guarantee where one is named."""
         need, use = milli_gpu(must_have(spec)), cycle.use(spec.team, pool)
-        limit = quota_of(cycle.teams, spec.team, pool).limit_milli_gpu
+        limit = cycle.quota_of(spec.team, pool).limit_milli_gpu
         return cls(
             guaranteed=0 if guarantee is None else use.guaranteed + need - guarantee,
             training=0 if limit is None else use.training + need - limit,

@@ -22,10 +22,9 @@ def held(cycle: CycleState, workload: Workload) -> str:
 
     What is held now counts, whatever is promised: the sentence stays true until somebody ends.
     """
-    pools = [pool for pool in workload.spec.pools if pool in cycle.pools]
     if _asked(workload) != WHOLE_MILLI_GPU:
         return ""
-    return _sentence(cycle, WHOLE_MILLI_GPU, pools[0], None)
+    return _sentence(cycle, WHOLE_MILLI_GPU, cycle.pools_of(workload.spec)[0], None)
 
 
 def free(cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass) -> str:

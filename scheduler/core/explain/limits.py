@@ -13,7 +13,6 @@ from gpucommons.scheduler.core.model.resources import Quota
 from gpucommons.scheduler.core.model.types import PoolName, Reason, ReasonClass, Workload
 from gpucommons.scheduler.core.placement import can_start, guaranteed_host_resources
 from gpucommons.scheduler.core.queue import unused_quota
-from gpucommons.scheduler.core.quota import quota
 
 
 def limited(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> Reason | None:
@@ -27,7 +26,7 @@ def limited(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) ->
     if until_an_admin_acts is not None:
         return until_an_admin_acts
     pool = pools[0]
-    found = quota.quota_of(cycle.teams, spec.team, pool)
+    found = cycle.quota_of(spec.team, pool)
     use = cycle.use(spec.team, pool)
     limit = found.limit_milli_gpu
     if limit is not None and use.training + need > limit:
@@ -61,7 +60,7 @@ def _until_there_is_budget(
     if not can_start.waits_for_budget(cycle, workload, pools):
         return None
     team = workload.spec.team
-    found = (quota.quota_of(cycle.teams, team, pool) for pool in pools)
+    found = (cycle.quota_of(team, pool) for pool in pools)
     most = max(one.guaranteed_milli_gpu for one in found)
     text = (
         f"{cycle.teams[team].budget_spent} So {team} may not borrow, and {_in_words(most)} guaranteed to it: at this"

@@ -8,14 +8,13 @@ from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.types import Parked, Reason, ReasonClass, Workload
 from gpucommons.scheduler.core.placement.can_start import parked_on
 from gpucommons.scheduler.core.queue import unused_quota
-from gpucommons.scheduler.core.quota import quota
 
 
 def reason(cycle: CycleState, workload: Workload, parked: Parked, *, is_lent: bool) -> Reason:
     """One sentence; ``is_lent``: borrowers have its place, and can be stopped for it."""
     spec = workload.spec
     size = placed_milli_gpu(parked.place)
-    fixed = quota.quota_of(cycle.teams, spec.team, spec.pools[0]).fixed_milli_gpu
+    fixed = cycle.quota_of(spec.team, spec.pools[0]).fixed_milli_gpu
     left = max(0, unused_quota.of_fixed(cycle, spec.team, spec.pools[0]))
     where = _where(cycle, parked)
     if where is None:

@@ -119,8 +119,10 @@ def _on_cooldown(cycle: CycleState, workload: Workload) -> Reason | None:
 def _would_win_back(cycle: CycleState, workload: Workload) -> bool:
     if is_lease(workload):
         return notebooks.could_reclaim(cycle, workload)
-    pools = (pool for pool in workload.spec.pools if pool in cycle.pools)
-    return any(guaranteed_host_resources.guarantee_covers(cycle, workload, pool) for pool in pools)
+    return any(
+        guaranteed_host_resources.guarantee_covers(cycle, workload, pool)
+        for pool in cycle.pools_of(workload.spec)
+    )
 
 
 # --- notebooks -------------------------------------------------------------------------------
@@ -137,7 +139,7 @@ def for_notebook(cycle: CycleState, workload: Workload) -> Reason:
     """Why a ticket waits."""
     spec = workload.spec
     pool, size = spec.pools[0], milli_gpu(must_have(spec))
-    fixed = quota.quota_of(cycle.teams, spec.team, pool).fixed_milli_gpu
+    fixed = cycle.quota_of(spec.team, pool).fixed_milli_gpu
     left = max(0, unused_quota.of_fixed(cycle, spec.team, pool))
     largest = quota.largest_block(cycle.blocks, spec.team, pool)
     smaller = smaller_notebook(cycle, workload)
@@ -184,7 +186,7 @@ def smaller_notebook(cycle: CycleState, workload: Workload) -> int | None:
 
 def for_job(cycle: CycleState, workload: Workload) -> Reason:
     """Why a job waits."""
-    pools = _pools(cycle, workload)
+    pools = cycle.pools_of(workload.spec)
     scale_up_reason = scale_up.waits_for_scale_up(cycle, workload, pools)
     impossible = None if scale_up_reason is not None else fits_nowhere(cycle, workload, pools)
     if impossible is not None:
@@ -218,13 +220,13 @@ def for_job(cycle: CycleState, workload: Workload) -> Reason:
 
 
 def _fragments(cycle: CycleState, workload: Workload) -> str:
-    pool = _pools(cycle, workload)[0]
+    pool = cycle.pools_of(workload.spec)[0]
     return fragments.free(cycle, workload, pool, _class(cycle, workload, pool))
 
 
 def _turn_of_others(cycle: CycleState, workload: Workload) -> str:
     """For whom it leaves a place in which it would fit."""
-    for pool in _pools(cycle, workload):
+    for pool in cycle.pools_of(workload.spec):
         team = left_to(cycle, workload, pool)
         if team is not None and _would_borrow(cycle, workload, pool):
             kept = duration(cycle.pools[pool].min_run_ms // 1000)
@@ -233,10 +235,6 @@ def _turn_of_others(cycle: CycleState, workload: Workload) -> str:
                 f" for {kept} each time that more of it is free."
             )
     return ""
-
-
-def _pools(cycle: CycleState, workload: Workload) -> list[PoolName]:
-    return [pool for pool in workload.spec.pools if pool in cycle.pools]
 
 
 def _class(cycle: CycleState, workload: Workload, pool: PoolName) -> HoldClass:
@@ -260,7 +258,7 @@ def whole_milli_gpu_free(cycle: CycleState, pool: PoolName, hold_class: HoldClas
 
 def _no_place(cycle: CycleState, workload: Workload) -> tuple[ReasonClass, str]:
     workers = must_have(workload.spec)
-    pool = _pools(cycle, workload)[0]
+    pool = cycle.pools_of(workload.spec)[0]
     first = max(workers, key=lambda worker: worker.milli_gpu)
     asked = host_resources.ask_in_words(workload)
     if first.milli_gpu == 0:
@@ -289,7 +287,7 @@ def _no_place(cycle: CycleState, workload: Workload) -> tuple[ReasonClass, str]:
 
 
 def _leaner(cycle: CycleState, workload: Workload) -> str | None:
-    pool = _pools(cycle, workload)[0]
+    pool = cycle.pools_of(workload.spec)[0]
     found = host_resources.leaner(cycle, workload, _class(cycle, workload, pool), pool)
     if found is None or job_starts_now(cycle, found[0]) is None:
         return None
@@ -336,7 +334,7 @@ def _free(whole_milli_gpu: int, part_milli_gpu: int, unit: str = "") -> str:
 
 def _smaller_job(cycle: CycleState, workload: Workload) -> int | None:
     """The largest smaller size that a form offers and that would start now."""
-    pools = _pools(cycle, workload)
+    pools = cycle.pools_of(workload.spec)
     offered = training_sizes(max((_largest_node(cycle, pool) for pool in pools), default=0))
     most = max((_most_free(cycle, pool) for pool in pools), default=0)
     below = min(workload.spec.roles[0].milli_gpu, max(most, WHOLE_MILLI_GPU - 1) + 1)
@@ -369,7 +367,7 @@ def job_starts_now(cycle: CycleState, workload: Workload) -> HoldClass | None:
     spec = workload.spec
     workers = must_have(spec)
     need = milli_gpu(workers)
-    for pool in _pools(cycle, workload):
+    for pool in cycle.pools_of(workload.spec):
         if need == 0:
             if host_resources.fit(cycle, workers, HoldClass.CPU, pool):
                 return HoldClass.CPU

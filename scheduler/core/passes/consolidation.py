@@ -37,7 +37,7 @@ from gpucommons.scheduler.core.placement import guaranteed_host_resources
 from gpucommons.scheduler.core.placement.admission import nominate
 from gpucommons.scheduler.core.placement.eviction_plan import EvictionPlan
 from gpucommons.scheduler.core.queue import ordering, unused_quota
-from gpucommons.scheduler.core.quota.quota import pool_name_of, quota_of
+from gpucommons.scheduler.core.quota.quota import pool_name_of
 
 #: Moves are counted over the last hour: about as often as somebody looks why a job waits.
 PERIOD_MS = 3_600_000
@@ -142,7 +142,7 @@ def _lendable(cycle: CycleState, pool: PoolName) -> int:
 def _classes(cycle: CycleState, workload: Workload, pool: PoolName) -> Iterator[HoldClass]:
     """Under which quota it could start now if it had a place."""
     spec, need = workload.spec, milli_gpu(must_have(workload.spec))
-    limit = quota_of(cycle.teams, spec.team, pool).limit_milli_gpu
+    limit = cycle.quota_of(spec.team, pool).limit_milli_gpu
     if limit is not None and cycle.use(spec.team, pool).training + need > limit:
         return
     if guaranteed_host_resources.guarantee_covers(cycle, workload, pool):

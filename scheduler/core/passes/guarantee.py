@@ -48,7 +48,6 @@ from gpucommons.scheduler.core.placement.admission import (
     without_its_promise,
 )
 from gpucommons.scheduler.core.queue import reclaim_cooldown, unused_quota
-from gpucommons.scheduler.core.quota import quota
 
 _Asked = tuple[Shape, PoolName, TeamName]
 #: Who could win nothing back; borrowers that begin now lie where something was free.
@@ -89,7 +88,7 @@ def _place_free(
     spec = workload.spec
     workers, optional = must_have(spec), may_have(spec)
     room_left = unused_quota.of_guarantee(cycle, spec.team, pool)
-    limit = quota.quota_of(cycle.teams, spec.team, pool).limit_milli_gpu
+    limit = cycle.quota_of(spec.team, pool).limit_milli_gpu
     if limit is not None:
         room_left = min(room_left, limit - cycle.use(spec.team, pool).training)
     room_left -= milli_gpu(workers)

@@ -36,7 +36,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.placement.admission import nominate, without_its_promise
 from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate, EvictionPlan
-from gpucommons.scheduler.core.queue import reclaim_cooldown
+from gpucommons.scheduler.core.queue import reclaim_cooldown, unused_quota
 from gpucommons.scheduler.core.quota.layout import (
     Region,
     areas_of,
@@ -45,7 +45,6 @@ from gpucommons.scheduler.core.quota.layout import (
     region_of,
     regions,
 )
-from gpucommons.scheduler.core.quota.quota import quota_of
 
 _ENDING: Entry[None, dict[tuple[TeamName, PoolName], int]] = Entry(
     "notebooks that end", Fact.REFRESHED, Fact.ENDING_NOTEBOOKS
@@ -117,12 +116,10 @@ def _pools(
     cycle: CycleState, spec: Spec, ending: Mapping[tuple[TeamName, PoolName], int] = _NOTHING_ENDS
 ) -> Iterator[PoolName]:
     """Pools in which fixed quota has room for it, once so many milli-GPU are given back."""
-    for pool in spec.pools:
-        if pool in cycle.pools:
-            fixed = quota_of(cycle.teams, spec.team, pool).fixed_milli_gpu
-            used = cycle.use(spec.team, pool).fixed - ending.get((spec.team, pool), 0)
-            if used + spec.roles[0].milli_gpu <= fixed:
-                yield pool
+    for pool in cycle.pools_of(spec):
+        left = unused_quota.of_fixed(cycle, spec.team, pool) + ending.get((spec.team, pool), 0)
+        if spec.roles[0].milli_gpu <= left:
+            yield pool
 
 
 def _ending(cycle: CycleState) -> dict[tuple[TeamName, PoolName], int]:

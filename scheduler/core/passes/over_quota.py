@@ -120,9 +120,7 @@ def _could_borrow(cycle: CycleState, workload: Workload) -> bool:
     need = milli_gpu(workers)
     one = min(WHOLE_MILLI_GPU, max(worker.milli_gpu for worker in workers))
     return spec.over_quota and any(
-        is_as_much_free(cycle.capacity, pool, need, one)
-        for pool in spec.pools
-        if pool in cycle.pools
+        is_as_much_free(cycle.capacity, pool, need, one) for pool in cycle.pools_of(spec)
     )
 
 

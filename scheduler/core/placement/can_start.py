@@ -26,7 +26,6 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.placement.placement import place
 from gpucommons.scheduler.core.queue import unused_quota
-from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.core.quota.template_nodes import template_nodes
 
 #: All nodes with nothing on them: as they are, and as if all of them took work.
@@ -57,7 +56,7 @@ def could_start(cycle: CycleState, workload: Workload) -> bool:
     """It would start on idle nodes that take work, by a quota that nobody uses."""
     if workload.nomination is not None:
         return True
-    pools = [pool for pool in workload.spec.pools if pool in cycle.pools]
+    pools = cycle.pools_of(workload.spec)
     if is_lease(workload):
         return _notebook_could_start(cycle, workload, pools)
     if not any(fits_empty(cycle, must_have(workload.spec), p, all_usable=False) for p in pools):
@@ -145,7 +144,7 @@ def _empty(cycle: CycleState, *, all_usable: bool) -> Capacity:
 def is_beyond_quota(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> bool:
     """It may not borrow and asks for more than the whole guarantee: nothing that ends helps it."""
     spec, need = workload.spec, milli_gpu(must_have(workload.spec))
-    found = [quota.quota_of(cycle.teams, spec.team, pool) for pool in pools]
+    found = [cycle.quota_of(spec.team, pool) for pool in pools]
     if not need or (spec.over_quota and any(one.over_quota_weight for one in found)):
         return False
     return guarantee_at_most(cycle, workload, pools) < need
@@ -156,14 +155,14 @@ def guarantee_at_most(cycle: CycleState, workload: Workload, pools: Sequence[Poo
     if not unused_quota.entitled(cycle, workload):
         return 0
     team = workload.spec.team
-    found = (quota.quota_of(cycle.teams, team, pool) for pool in pools)
+    found = (cycle.quota_of(team, pool) for pool in pools)
     return max((one.guaranteed_milli_gpu for one in found), default=0)
 
 
 def waits_for_budget(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> bool:
     """It asks for more than the whole guarantee, and a used-up budget alone keeps it from borrowing."""
     spec, need = workload.spec, milli_gpu(must_have(workload.spec))
-    found = [quota.quota_of(cycle.teams, spec.team, pool) for pool in pools]
+    found = [cycle.quota_of(spec.team, pool) for pool in pools]
     if not need or not any(borrows_but_for_budget(cycle, workload, one) for one in found):
         return False
     return max(one.guaranteed_milli_gpu for one in found) < need

@@ -63,8 +63,7 @@ def _priced_out(cycle: CycleState) -> Iterator[WorkloadId]:
 
 
 def next_prices(cycle: CycleState) -> Iterator[Millis]:
-    """When a pool will cost something else: who waits for it may start, and no event will say so."""
+    """When a pool costs something else: who waits for it may start, and no event will say so."""
     for pool in cycle.pools.values():
         for price in pool.prices:
-            if price.from_ms > cycle.now_ms:
-                yield Millis(price.from_ms)
+            yield Millis(price.from_ms)

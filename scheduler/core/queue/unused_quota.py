@@ -47,7 +47,7 @@ def of_guarantee(cycle: CycleState, team: TeamName, pool: PoolName) -> int:
 
 def of_fixed(cycle: CycleState, team: TeamName, pool: PoolName) -> int:
     """How much of a team's fixed quota no notebook holds; below 0 where it was lowered since."""
-    fixed = quota.quota_of(cycle.teams, team, pool).fixed_milli_gpu
+    fixed = cycle.quota_of(team, pool).fixed_milli_gpu
     return fixed - cycle.use(team, pool).fixed
 
 
@@ -58,7 +58,7 @@ def of_all_guarantees(cycle: CycleState, pool: PoolName) -> int:
 
 def may_borrow(cycle: CycleState, team: TeamName, pool: PoolName) -> int:
     """How much more a team may borrow in a pool before its weight or limit stops it."""
-    found = quota.quota_of(cycle.teams, team, pool)
+    found = cycle.quota_of(team, pool)
     known = cycle.teams.get(team)
     if found.over_quota_weight == 0 or (known is not None and not known.may_borrow):
         return 0
