@@ -60,15 +60,16 @@ print(found.raw.decode(), x + 1)
 NOTICE = "Parked: this cell waits for 1 GPU, and goes on by itself."
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
+    """One for all tests here: each leaves it without servers, jobs and processes on cards."""
     need_root()
     need(*PROGRAMS, "versitygw")
     with Site(idle_after_s=3600, warn_after_s=3000, reservations="standing") as made:
         yield made
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def card(site: Site) -> parking_card.Card:
     """The card of the notebook's kernels, in the home that its pod mounts."""
     try:
@@ -93,6 +94,7 @@ class Notebook:
         self.operator = SchedulerClient(f"unix:{site.state / 'api.sock'}")
         self.page: Page | None = None
         self._kernel = ""
+        self._nvml: Any = None
 
     def start(self, *, milli_gpu: int = 1000) -> Page:
         answer = self.alice.start_server(milli_gpu=milli_gpu, team="vision", pool="gpu")
@@ -111,10 +113,16 @@ class Notebook:
         return self.page
 
     def close(self) -> None:
-        self.operator.close()
-        self.alice.http.close()
+        """Leave nothing of it: no server, no lease, and none of its processes on a card."""
         if self.page is not None:
             self.page.close()
+        if self._nvml is not None:
+            self._nvml.no_processes()
+        if self.alice.server():
+            self.alice.stop_server()
+        wait_for(lambda: not self.leases, "the end of its lease", seconds=120)
+        self.operator.close()
+        self.alice.http.close()
 
     @property
     def pod(self) -> Any:
@@ -135,7 +143,8 @@ class Notebook:
     @property
     def nvml(self) -> Any:
         node = self.site.machine(self.pod.spec.node_name)
-        return fake_nvml_state().FakeNvml.there(node.folder / NVML_STATE)
+        self._nvml = fake_nvml_state().FakeNvml.there(node.folder / NVML_STATE)
+        return self._nvml
 
     def is_on(self, uuid: str) -> None:
         """The card shows the kernel's processes from now on."""
@@ -236,6 +245,9 @@ class Job:
         return [pid for uid in own for pid in processes_of(uid, b"NVIDIA_VISIBLE_DEVICES")]
 
     def close(self) -> None:
+        """End it, so that nothing is held for it."""
+        self._scheduler.send(calls.cancel(self._id))
+        wait_for(lambda: self.state == "cancelled", "the end of the other team's job", seconds=120)
         self._scheduler.close()
 
 
