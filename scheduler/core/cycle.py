@@ -168,18 +168,16 @@ def _spare_the_unneeded(cycle: CycleState) -> bool:
     Whoever was told to stop for somebody that found another place goes on. A stop that somebody else needs
     is handed over to them.
     """
-    stopping = cycle.among(cycle.index.stopping)
+    stopping = cycle.holders(cycle.index.stopping)
     if not stopping:
         return False
     spared = False
     needed: dict[AttemptId, dict[WorkloadId, Workload]] = defaultdict(dict)
-    for workload in cycle.among(cycle.index.nominated):
-        if workload.nomination is not None and workload.current is None:
-            for attempt_id in workload.nomination.victims:
-                needed[attempt_id][workload.workload_id] = workload
-    for workload in stopping:
-        attempt = workload.current
-        if attempt is None or attempt.stop is None:
+    for workload, promise in cycle.promised():
+        for attempt_id in promise.victims:
+            needed[attempt_id][workload.workload_id] = workload
+    for workload, attempt in stopping:
+        if attempt.stop is None:
             continue
         if attempt.attempt_id in needed:
             notice.hand_over(cycle, workload, needed[attempt.attempt_id])

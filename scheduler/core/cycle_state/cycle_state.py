@@ -32,6 +32,7 @@ from gpucommons.scheduler.core.model.types import (
     AttemptId,
     Millis,
     NodeId,
+    Nomination,
     PoolName,
     Spec,
     TeamName,
@@ -139,6 +140,19 @@ class CycleState:
     def among(self, workload_ids: Iterable[WorkloadId]) -> list[Workload]:
         """Return these workloads, in one fixed order."""
         return [self.workloads[workload_id] for workload_id in sorted(workload_ids)]
+
+    def holders(self, workload_ids: Iterable[WorkloadId]) -> list[tuple[Workload, Attempt]]:
+        """Those of them that have a current attempt, with it, in one fixed order."""
+        found = self.among(workload_ids)
+        return [(one, attempt) for one in found if (attempt := one.current) is not None]
+
+    def promised(self) -> list[tuple[Workload, Nomination]]:
+        """Who holds nothing and was promised devices, with the promise, in one fixed order."""
+        return [
+            (one, promise)
+            for one in self.among(self.index.nominated)
+            if (promise := one.nomination) is not None and one.current is None
+        ]
 
     def put(self, workload: Workload) -> Workload:
         """Replace (or add) a workload; :attr:`capacity` and :attr:`uses` stay true if they were."""

@@ -85,10 +85,7 @@ def use_layout(cycle: CycleState, blocks: tuple[Block, ...]) -> None:
     moved = {block.pool for block in set(blocks) ^ set(cycle.blocks)}
     cycle.rules.blocks = blocks
     cycle.refresh()
-    for workload in cycle.among(cycle.index.nominated):
-        promise = workload.nomination
-        if promise is None or workload.current is not None:
-            continue
+    for workload, promise in cycle.promised():
         if cycle.nodes[promise.placements[0].node_id].pool in moved:
             withdraw(cycle, workload)
     cycle.refresh()

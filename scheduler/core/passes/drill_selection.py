@@ -67,11 +67,9 @@ def _candidates(cycle: CycleState) -> Iterator[tuple[Workload, Attempt, Pool]]:
     """Jobs that borrow where drills are on, and of which it is not known that they go on."""
     if all(pool.drills == OFF for pool in cycle.pools.values()):
         return
-    for workload in cycle.among(cycle.index.borrowing):
-        attempt = workload.current
+    for workload, attempt in cycle.holders(cycle.index.borrowing):
         if (
-            attempt is None
-            or attempt.state is not AttemptState.RUNNING
+            attempt.state is not AttemptState.RUNNING
             or attempt.hold_class is not HoldClass.OVER_QUOTA
             or attempt.stop is not None
         ):
@@ -124,10 +122,8 @@ def _due_ms(cycle: CycleState, workload: Workload, attempt: Attempt, pool: Pool)
 
 def _tested(cycle: CycleState) -> Iterator[PoolName]:
     """Pools in which a job is being tested."""
-    for workload in cycle.among(cycle.index.holding):
-        attempt, known = workload.current, workload.drill
-        if attempt is None:
-            continue
+    for workload, attempt in cycle.holders(cycle.index.holding):
+        known = workload.drill
         stopping = stop_cause(attempt) == StopCause.DRILL
         if stopping or (known is not None and known.on_purpose and known.pending):
             pool = pool_name_of(cycle.nodes, attempt.placements)

@@ -54,10 +54,9 @@ def change(cycle: CycleState) -> None:
     wanted = frozenset(waited_for(cycle))
     growing = set(_growing(cycle))
     idle: dict[tuple[PoolName, WorkloadId], PendingResize] = {}
-    for workload in cycle.among(jobs):
-        attempt = workload.current
-        pool = None if attempt is None else pool_name_of(cycle.nodes, attempt.placements)
-        if attempt is None or pool is None:
+    for workload, attempt in cycle.holders(jobs):
+        pool = pool_name_of(cycle.nodes, attempt.placements)
+        if pool is None:
             continue
         known = before.get(workload.workload_id)
         since_ms = cycle.now_ms if known is None else known.since_ms
@@ -92,8 +91,8 @@ def next_changes(cycle: CycleState) -> Iterator[int]:
 
 
 def _growing(cycle: CycleState) -> Iterator[PoolName]:
-    for workload in cycle.among(cycle.index.stopping):
-        if stop_cause(workload.current) == StopCause.GROW:
+    for workload, attempt in cycle.holders(cycle.index.stopping):
+        if stop_cause(attempt) == StopCause.GROW:
             yield from workload.spec.pools
 
 

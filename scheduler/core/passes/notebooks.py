@@ -129,9 +129,8 @@ def _ending(cycle: CycleState) -> dict[tuple[TeamName, PoolName], int]:
     has room in the quota when they have ended.
     """
     found: dict[tuple[TeamName, PoolName], int] = {}
-    for workload in cycle.among(cycle.index.stopping):
-        attempt = workload.current
-        if is_lease(workload) and attempt is not None:
+    for workload, attempt in cycle.holders(cycle.index.stopping):
+        if is_lease(workload):
             there = (workload.spec.team, cycle.pool_of(attempt).name)
             given = sum(placed_milli_gpu(one) for one in attempt.placements)
             found[there] = found.get(there, 0) + given

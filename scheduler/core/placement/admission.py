@@ -280,12 +280,7 @@ def _shrink(cycle: CycleState, victim: Workload, attempt: Attempt, freed: set[in
 def admit_cleared(cycle: CycleState) -> None:
     """Admit every nominee whose victims have all ended; withdraw where the place is gone."""
     live = cycle.index.attempts.keys()
-    for workload in cycle.among(cycle.index.nominated):
-        if workload.current is not None:
-            continue
-        nomination = workload.nomination
-        if nomination is None:
-            continue
+    for workload, nomination in cycle.promised():
         if not all(_stands(cycle, one) for one in nomination.placements):
             withdraw(cycle, workload)
         elif not live.isdisjoint(nomination.victims):

@@ -48,10 +48,7 @@ def end_on_fenced_nodes(cycle: CycleState) -> None:
     if not fenced:
         return
     parking.end_on(cycle, fenced)
-    for workload in cycle.among(cycle.index.holding):
-        attempt = workload.current
-        if attempt is None:
-            continue
+    for workload, attempt in cycle.holders(cycle.index.holding):
         nodes = {one.node_id for one in attempt.placements}
         lost = ", ".join(sorted(nodes & fenced))
         if nodes <= fenced:

@@ -60,7 +60,7 @@ def _miss_node(cycle: CycleState, node: Node) -> bool:
 
 def _is_in_use(cycle: CycleState, node_id: NodeId) -> bool:
     """Somebody holds a place on it, was promised one, or has fixed quota there."""
-    attempts = (w.current for w in cycle.among(cycle.index.holding))
+    attempts = (attempt for _, attempt in cycle.holders(cycle.index.holding))
     promises = (w.nomination for w in cycle.among(cycle.index.nominated))
     held = (one for holder in (*attempts, *promises) if holder for one in holder.placements)
     return any(one.node_id == node_id for one in held) or any(
@@ -111,10 +111,9 @@ def _follow_speed(cycle: CycleState, before: Node, now: Node) -> None:
         return
     if said.save_mib_per_s == told.save_mib_per_s:
         return
-    for workload in cycle.among(cycle.index.holding):
-        attempt = workload.current
-        known = None if attempt is None else attempt.hibernation
-        if attempt is None or known is None or known.hindrance or not known.save_mib_per_s:
+    for workload, attempt in cycle.holders(cycle.index.holding):
+        known = attempt.hibernation
+        if known is None or known.hindrance or not known.save_mib_per_s:
             continue
         if attempt.placements[0].node_id == now.node_id:
             known = replace(known, save_mib_per_s=said.save_mib_per_s)
@@ -126,9 +125,8 @@ def _end_on_lost_devices(cycle: CycleState, before: Node, now: Node) -> None:
     gone = {d.device_id for d in before.all_devices} - {d.device_id for d in now.all_devices}
     if not gone:
         return
-    for workload in cycle.among(cycle.index.holding):
-        attempt = workload.current
-        if attempt is None or (attempt.stop is not None and attempt.stop.signalled):
+    for workload, attempt in cycle.holders(cycle.index.holding):
+        if attempt.stop is not None and attempt.stop.signalled:
             continue
         lost = [d for one in attempt.placements for d in one.device_ids if d in gone]
         if lost:

@@ -40,9 +40,8 @@ def begin(cycle: CycleState, node: Node, by: str = "scheduler") -> None:
     text = in_words(node, cycle.now_ms)
     data = {"node": node.node_id, "leaves_ms": node.leaves_ms}
     cycle.tell("node-leaves", f"{text[:1].upper()}{text[1:]}.", by=by, data=data)
-    for workload in cycle.among(cycle.index.holding):
-        attempt = workload.current
-        if attempt is None or all(one.node_id != node.node_id for one in attempt.placements):
+    for workload, attempt in cycle.holders(cycle.index.holding):
+        if all(one.node_id != node.node_id for one in attempt.placements):
             continue
         if is_lease(workload):
             cancel = Cancel(

@@ -70,10 +70,8 @@ def _tell_one(cycle: CycleState, node: Node, ill: UnhealthyDevice) -> None:
     data = {"node": node.node_id, "device": device.device_id, "index": device.index}
     text = f'{which} takes nothing new: its driver says "{ill.text}".'
     cycle.tell("device-unhealthy", text, data=data)
-    for workload in cycle.among(cycle.index.holding):
-        attempt = workload.current
-        held = () if attempt is None else attempt.placements
-        if attempt is None or not any(device.device_id in one.device_ids for one in held):
+    for workload, attempt in cycle.holders(cycle.index.holding):
+        if not any(device.device_id in one.device_ids for one in attempt.placements):
             continue
         if attempt.started_ms is None and (attempt.stop is None or not attempt.stop.signalled):
             why = f"{which} became unhealthy before it ran there ({ill.text})"

@@ -71,9 +71,8 @@ def _check_executor(cycle: CycleState, wanted: Pool) -> None:
     here = {node.node_id for node in cycle.nodes.values() if node.pool == known.name}
     holders = [
         full_name(workload)
-        for workload in cycle.among(cycle.index.holding)
-        if workload.current is not None
-        and any(one.node_id in here for one in workload.current.placements)
+        for workload, attempt in cycle.holders(cycle.index.holding)
+        if any(one.node_id in here for one in attempt.placements)
     ]
     if holders:
         more = f" and {len(holders) - _NAMED} more" if len(holders) > _NAMED else ""
