@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.scheduler.models import Report
+from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.present.capacity import Figure
 from gpucommons.scheduler.pages.present.words import gpu_hours
 
@@ -185,7 +187,8 @@ def lent_sentence(report: Report) -> str:
 
 
 def _amount(milli_gpu_h: int | None) -> str:
-    return "–" if milli_gpu_h is None else gpu_hours(milli_gpu_h)
+    """By the rule of sentences: what is written in full stands in the tables, whose rows add up."""
+    return "–" if milli_gpu_h is None else words.hours(milli_gpu_h / WHOLE_MILLI_GPU)
 
 
 def _part(milli_gpu_h: int | None, of: int | None) -> str:

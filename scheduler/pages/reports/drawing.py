@@ -49,7 +49,7 @@ _MOST_STEPS = 4
 #: What was lost is seen, however little it is.
 _THINNEST = 2.0
 _PER_GPU_HOURS = 100
-_EIGHTH = WHOLE_MILLI_GPU // 8
+_EIGHTH, _AS_GOOD_AS = WHOLE_MILLI_GPU // 8, 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,8 +121,10 @@ def gpus(milli_gpu: int | None) -> str:
     """``2½`` as everywhere, a mean ``31.4``; an en dash where it is not known."""
     if milli_gpu is None:
         return "–"
-    if milli_gpu % _EIGHTH == 0:
-        return format_milli_gpu(milli_gpu)
+    share = round(milli_gpu / _EIGHTH) * _EIGHTH
+    # A mean over minutes that begin and end within a step is off by some thousandths.
+    if abs(milli_gpu - share) <= _AS_GOOD_AS:
+        return format_milli_gpu(share)
     return decimal(f"{milli_gpu / WHOLE_MILLI_GPU:.1f}")
 
 

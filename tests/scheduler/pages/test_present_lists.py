@@ -429,12 +429,12 @@ def test_teams_and_users_add_up_to_the_same_and_lent_is_a_teams(cluster: Any) ->
     by_teams = report.model_copy(update={"lent_by_none_milli_gpu_h": 0})
     assert lent_sentence(by_teams) == "All 2.000 borrowed GPU hours were lent by teams."
     assert [(figure.label, figure.value, figure.of) for figure in figures(report)] == [
-        ("GPU hours in all", "20.000", ""),
-        ("GPU hours held", "10.000", "50 %"),
-        ("GPU hours really used, of all hours", "8.100", "40 %"),
-        ("GPU hours held idle", "1.000", "5 %"),
-        ("GPU hours lost at most", "0.100", "0 %"),
-        ("GPU hours free", "10.000", "50 %"),
+        ("GPU hours in all", "20.0", ""),
+        ("GPU hours held", "10.0", "50 %"),
+        ("GPU hours really used, of all hours", "8.1", "40 %"),
+        ("GPU hours held idle", "1.0", "5 %"),
+        ("GPU hours lost at most", "0.1", "0 %"),
+        ("GPU hours free", "10.0", "50 %"),
     ]
 
 

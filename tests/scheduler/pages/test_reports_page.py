@@ -335,7 +335,15 @@ async def test_the_report_and_the_changes_are_as_a_german_reads_them(visit: Any)
 
 @pytest.mark.parametrize(
     ("milli_gpu", "text"),
-    [(None, "–"), (2500, "2½"), (16_000, "16"), (125, "⅛"), (2333, "2.3"), (31_420, "31.4")],
+    [
+        (None, "–"),
+        (2500, "2½"),
+        (16_000, "16"),
+        (125, "⅛"),
+        (2333, "2.3"),
+        (2497, "2½"),
+        (31_420, "31.4"),
+    ],
 )
 def test_gpus_of_cards_are_written_as_everywhere_and_means_with_one_digit(
     milli_gpu: int | None, text: str
