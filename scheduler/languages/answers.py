@@ -18,6 +18,8 @@ _SAID = frozenset(
         *("text", "unblock", "ways", "span", "note", "notes", "message"),
         *("declined", "plain_text", "why", "layout", "script"),
         *("memory_text", "wait_text", "wait_note", "on_idle_text"),
+        # Of schedules, pipelines and sweeps.
+        *("cause", "problem", "hindrance", "what", "drawn", "importance_text"),
     }
 )
 

@@ -1,8 +1,8 @@
 """The messages of the core's sentences on why somebody waits, until when, and of what would help.
 
 A placeholder's last word tells what stands there: ``number``, ``gpus``, ``span``, ``names``, ``words`` and
-``list`` (translated themselves: :data:`PHRASES`), ``text`` (sentences); any other is a name. That none is
-missing, a test sees: it plays clusters and reads what the core says in them.
+``list`` (translated themselves: :data:`PHRASES`), ``text`` (sentences), ``rest`` (anything, left as it is);
+any other is a name. That none is missing, a test sees: it plays clusters and reads what the core says.
 """
 
 from __future__ import annotations

@@ -11,10 +11,15 @@ from __future__ import annotations
 import re
 from functools import cache, lru_cache
 
-from gpucommons.scheduler.languages import admin_messages, core_messages, plan_messages
+from gpucommons.scheduler.languages import (
+    admin_messages,
+    core_messages,
+    plan_messages,
+    training_messages,
+)
 from gpucommons.scheduler.languages.texts import ENGLISH, gettext, language, spoken
 
-_MESSAGES = (core_messages, plan_messages, admin_messages)
+_MESSAGES = (core_messages, plan_messages, admin_messages, training_messages)
 SENTENCES = tuple(one for messages in _MESSAGES for one in messages.SENTENCES)
 PHRASES = tuple(one for messages in _MESSAGES for one in messages.PHRASES)
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
@@ -33,6 +38,7 @@ _VALUES = {
     "text": r".+?",
     "words": r".+?",
     "list": r".+?",
+    "rest": r".+?",
 }
 _NAME = r"[^\s,;:]+?"
 _A_NAME = re.compile(_NAME)
