@@ -12,6 +12,8 @@ _WORDS = 4
 #: What such a server starts for an open page: language servers, and what looks for them.
 _HELPER_NAMES = frozenset({"node", "npm", "npx"})
 _HELPER_WORDS = 2
+#: Where VS Code's own programs lie that are no JavaScript.
+_EDITOR = "/lib/vscode/"
 
 
 def is_server(command: Sequence[str]) -> bool:
@@ -20,5 +22,7 @@ def is_server(command: Sequence[str]) -> bool:
 
 
 def is_page_helper(command: Sequence[str]) -> bool:
-    """Whether a command line is that of JavaScript, which editors run and no GPU does."""
+    """Whether a command line is an editor's own: JavaScript, which no GPU runs, or a program that lies in VS Code."""
+    if command and _EDITOR in command[0]:
+        return True
     return any(word.rsplit("/", 1)[-1] in _HELPER_NAMES for word in command[:_HELPER_WORDS])

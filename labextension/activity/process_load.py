@@ -64,8 +64,13 @@ class Meter:
         return self._load(self._below({root}))
 
     def below(self, root: int, *, without: Iterable[int]) -> Load:
-        """Load of everything below a process, but for itself and the trees of ``without``."""
-        return self._load(self.members(root, without=without))
+        """Load of everything below a process, but for itself, the trees of ``without`` and editors.
+
+        An open VS Code watches files and looks for languages for ever; what somebody runs in its terminals and
+        kernels counts.
+        """
+        helpers = self._helpers(root)
+        return self._load([p for p in self.members(root, without=without) if p.pid not in helpers])
 
     def members(self, root: int, *, without: Iterable[int]) -> list[Process]:
         """All of these."""
@@ -76,6 +81,17 @@ class Meter:
         """Load of what was started here and lives on outside the tree (``nohup``, ``setsid``)."""
         inside = {process.key for process in self._below({root})}
         return self._load([p for p in self._now.values() if p.key not in inside])
+
+    def _helpers(self, root: int) -> set[int]:
+        """Editors' own processes: those that the server started, or that one of them did."""
+        found: set[int] = set()
+        parents = {root}
+        while parents:
+            parents = {
+                one.pid for one in self._now.values() if one.is_helper and one.parent in parents
+            } - found
+            found |= parents
+        return found
 
     def _below(self, roots: set[int]) -> list[Process]:
         children: dict[int, list[int]] = {}

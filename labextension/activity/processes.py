@@ -10,6 +10,8 @@ from itertools import pairwise
 
 import psutil
 
+from gpucommons.gpu.linux.servers import is_page_helper
+
 #: Modules that serve a cluster whose workers are a job, beside the kernel that asked for it: nothing of the
 #: user's is computed there, and what they do to keep the cluster together is no work of the notebook's.
 CLUSTER_HEADS = ("gpucommons.scheduler.adapters.ray.head",)
@@ -27,6 +29,8 @@ class Process:
     #: Own time and that of its finished children.
     cpu_s: float
     io_bytes: int
+    #: An editor or a language server that serves an open page, with no work of its own.
+    is_helper: bool = False
 
     @property
     def key(self) -> Key:
@@ -124,6 +128,7 @@ def _read(process: psutil.Process) -> Process | None:
                 created_s=process.create_time(),
                 cpu_s=cpu.user + cpu.system + cpu.children_user + cpu.children_system,
                 io_bytes=_io_bytes(process),
+                is_helper=is_page_helper(process.cmdline()),
             )
     except (psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
         return None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR
 from gpucommons.scheduler.background_tasks.trial_curves import CurveReader, ToldPoints
+from gpucommons.scheduler.background_tasks.trial_jobs import job_of_trial, submit_trial
 from gpucommons.scheduler.core.model.intents import Action, Cancel, Pause, Resume
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
@@ -25,7 +26,7 @@ from gpucommons.scheduler.errors import (
     UnknownWorkload,
 )
 from gpucommons.scheduler.parents import ParentId
-from gpucommons.scheduler.service.jobs.sweeps import job_of_trial, note_over, submit_trial
+from gpucommons.scheduler.service.jobs.sweeps import note_over
 from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import held_milli_gpu_s
@@ -53,6 +54,7 @@ _WRITE_EVERY_MILLI_GPU_S = 60_000
 _FIRST_WAIT_MS, _LONGEST_WAIT_MS = 1_000, 300_000
 #: Whoever is not known to JupyterHub for so long has left.
 _OWNER_PATIENCE_MS = 600_000
+_CANCELLED = "It was cancelled."
 _UNFORESEEN = "The scheduler failed at this sweep; its log says why"
 
 
@@ -201,6 +203,7 @@ class Sweeps:
         if decision.ended_text:
             self._finish(epoch, kept, known, decision)
             return
+        self._end(sweep, known, decision.cancels, _CANCELLED)
         self._note(sweep, known, decision)
         # Stored before anything is asked for.
         self._write(epoch, kept, kept.standing)
@@ -230,7 +233,7 @@ class Sweeps:
     def _finish(self, epoch: Epoch, kept: Kept, known: _Known, decision: Decision) -> None:
         """Asked for before it is stored: what is over is not looked at again."""
         sweep, why = kept.sweep, decision.ended_text
-        self._end(sweep, known, decision)
+        self._end(sweep, known, decision.cancels, why)
         note_over(self._service, OPERATOR, sweep, known.in_order(), why)
         standing = Standing(ended_ms=self._service.now_ms(), ended_text=why)
         self._write(epoch, kept, standing)
@@ -293,14 +296,16 @@ class Sweeps:
             trial = known.trials[number]
             known.put(replace(trial, promoted=trial.promoted + 1))
         if decision.draws > 0:
+            now_ms = self._service.now_ms()
             for one in self._sampler.draw(sweep, known.in_order(), decision.draws):
-                known.put(one)
+                is_wanted = one.number not in sweep.left_out
+                known.put(one if is_wanted else _ended(one, _CANCELLED, now_ms))
 
-    def _end(self, sweep: Sweep, known: _Known, decision: Decision) -> None:
-        """Cancel what is left; an order that was given before changes nothing."""
-        text = f"{sweep.kind.value} {sweep.name}: {decision.ended_text}"
+    def _end(self, sweep: Sweep, known: _Known, numbers: Sequence[int], why: str) -> None:
+        """Cancel these; an order that was given before changes nothing."""
+        text = f"{sweep.kind.value} {sweep.name}: {why}"
         left: list[Trial] = []
-        for number in decision.cancels:
+        for number in numbers:
             trial = known.trials[number]
             if trial.job is None:
                 # A scheduler that died may have submitted it and not written that down.
@@ -309,9 +314,9 @@ class Sweeps:
             left.append(trial)
         cancels = [Cancel(workload_id=job, text=text) for job in _jobs_of(left)]
         self._service.ask_all(OPERATOR, cancels)
-        ended, now_ms = TrialState.ENDED, self._service.now_ms()
+        now_ms = self._service.now_ms()
         for trial in left:
-            known.put(replace(trial, state=ended, text=decision.ended_text, ended_ms=now_ms))
+            known.put(_ended(trial, why, now_ms))
 
     def _submit(self, sweep: Sweep, known: _Known) -> str:
         """Submit the jobs of those that are drawn; why not, where that has to wait."""
@@ -354,6 +359,10 @@ class Sweeps:
 
 def _jobs_of(trials: Iterable[Trial]) -> list[WorkloadId]:
     return [one.job for one in trials if one.job is not None]
+
+
+def _ended(trial: Trial, why: str, now_ms: Millis) -> Trial:
+    return replace(trial, state=TrialState.ENDED, text=why, ended_ms=now_ms)
 
 
 def _is_news(before: Trial | None, now: Trial) -> bool:

@@ -14,9 +14,10 @@ def submit_sweep(request: models.SweepRequest, *, key: str | None = None) -> Cal
     )
 
 
-def sweeps(cursor: str | None = None) -> Call[models.SweepList]:
-    """A page of sweeps and maps that the caller may see, newest first."""
+def sweeps(cursor: str | None = None, *, live: bool = False) -> Call[models.SweepList]:
+    """A page of sweeps and maps that the caller may see, newest first; ``live``: that go on, no page."""
     query = {} if cursor is None else {"cursor": cursor}
+    query |= {"live": "true"} if live else {}
     return Call(method="GET", path=path_of("sweeps"), answer=models.SweepList, query=query)
 
 
@@ -33,6 +34,12 @@ def sweep_figures(ref: str) -> Call[models.SweepFigures]:
 def stop_sweep(ref: str) -> Call[models.SweepView]:
     """End it."""
     return Call(method="POST", path=path_of("sweeps", ref, "stop"), answer=models.SweepView)
+
+
+def leave_out(ref: str, request: models.LeaveOutRequest) -> Call[models.SweepView]:
+    """Jobs of a list that are not to run; those that have begun are cancelled."""
+    path = path_of("sweeps", ref, "leave-out")
+    return Call(method="POST", path=path, answer=models.SweepView, body=request)
 
 
 def add_to_budget(

@@ -28,8 +28,7 @@ Id = Annotated[
     str,
     StringConstraints(pattern=r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"),
 ]
-#: An id or a readable name (``digits-7``, or ``vision/digits-7`` where two teams share it), or a task of
-#: a Slurm array as ``squeue`` prints it (``digits-7_0``).
+#: An id or a readable name (``digits-7``, or ``vision/digits-7`` where two teams share it).
 Ref = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9/_-]{0,101}$", max_length=102)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 #: No control characters but tabs and new lines, bounded.

@@ -85,8 +85,6 @@ def find_job(service: Service, principal: Principal, ref: str) -> Workload:
             raise UnknownWorkload
         return found
     team, _, name = ref.rpartition("/")
-    # A task of an array is ``digits-7_0`` in Slurm's words, and its job ``digits-7-0``.
-    name = name.replace("_", "-")
     where = WorkloadFilter(
         kinds=_JOB_KINDS,
         name=name,
@@ -108,6 +106,14 @@ def find_job(service: Service, principal: Principal, ref: str) -> Workload:
         raise UnknownWorkload(message)
     # The store may be a moment behind the loop.
     return service.loop.cluster.workloads.get(seen[0].workload_id, seen[0])
+
+
+def find_jobs(service: Service, principal: Principal, refs: Iterable[str]) -> tuple[Workload, ...]:
+    """Several that the caller may look at; see :func:`find_job`."""
+    found = tuple(find_job(service, principal, ref) for ref in refs)
+    for workload in found:
+        authorization.jobs.job(principal, workload)
+    return found
 
 
 def _waiting(service: Service, where: WorkloadFilter) -> Iterable[Workload]:

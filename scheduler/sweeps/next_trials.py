@@ -56,11 +56,31 @@ def decide(
         )
     drawn = tuple(one.number for one in trials if one.state is TrialState.DRAWN)
     if sweep.given:
-        live = sum(1 for one in trials if one.state not in OVER)
-        room = max(0, sweep.at_once - live) if sweep.at_once else AT_ONCE
-        left = min(AT_ONCE, room, len(sweep.given) - len(trials))
-        return Decision(submits=drawn[:AT_ONCE], draws=0 if drawn else left)
+        return _of_list(sweep, trials, drawn)
     return _of_search(sweep, trials, jobs, drawn, by_people)
+
+
+def _of_list(sweep: Sweep, trials: Sequence[Trial], drawn: tuple[int, ...]) -> Decision:
+    left_out = frozenset(sweep.left_out)
+    live = [one.number for one in trials if one.state not in OVER]
+    wanted = [one for one in live if one not in left_out]
+    room = max(0, sweep.at_once - len(wanted)) if sweep.at_once else AT_ONCE
+    return Decision(
+        submits=tuple(one for one in drawn if one not in left_out)[:AT_ONCE],
+        draws=0 if drawn else _draws_of_list(sweep, len(trials), left_out, room),
+        cancels=tuple(one for one in live if one in left_out),
+    )
+
+
+def _draws_of_list(sweep: Sweep, begun: int, left_out: frozenset[int], room: int) -> int:
+    """How many are next: those that are left out are over at once, and take no room."""
+    last = min(begun + AT_ONCE, len(sweep.given))
+    for number in range(begun + 1, last + 1):
+        if number not in left_out:
+            if not room:
+                return number - 1 - begun
+            room -= 1
+    return last - begun
 
 
 def _of_search(

@@ -97,6 +97,10 @@ class Sweep:
     max_parallel: int = 8
     #: Jobs of a list that are begun and not over; 0 = as many as there are.
     at_once: int = 0
+    #: Of a list, numbers of jobs that are not to run: one that has begun is cancelled.
+    left_out: tuple[int, ...] = ()
+    #: Of a list, for each of its jobs one that must have succeeded before; empty = they wait for none.
+    after_each: tuple[WorkloadId, ...] = ()
     #: ``arguments`` (``--lr 0.1``) or ``environment`` (``LR=0.1``).
     values_as: str = "arguments"
     stopped: bool = False
@@ -161,10 +165,15 @@ class Trial:
     @property
     def shown_number(self) -> int:
         """By which people know it: of an array's task its index."""
-        index = self.values.get(TASK_INDEX)
-        if isinstance(index, bool) or not isinstance(index, int):
-            return self.number
-        return index if 0 <= index <= _LARGEST_INDEX else self.number
+        return shown_number(self.number, self.values)
+
+
+def shown_number(number: int, values: Values) -> int:
+    """By which people know a trial with these values: of an array's task its index."""
+    index = values.get(TASK_INDEX)
+    if isinstance(index, bool) or not isinstance(index, int):
+        return number
+    return index if 0 <= index <= _LARGEST_INDEX else number
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

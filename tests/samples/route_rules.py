@@ -283,6 +283,9 @@ RULES: dict[str, Rule] = {
         NOT_OTHERS,
     ),
     "stop_sweep": Rule("POST", "/sweeps/many-1/stop", STEERING, NOT_STEERING),
+    "leave_out": Rule(
+        "POST", "/sweeps/many-1/leave-out", STEERING, NOT_STEERING, body={"numbers": [1]}
+    ),
     "add_to_budget": Rule(
         "POST",
         "/sweeps/search-1/budget",

@@ -29,15 +29,28 @@ async def list_sweeps(
     caller: AnyCaller,
     limit: Annotated[int, Query(ge=1, le=sweeps.MAX_LISTED)] = sweeps.MAX_LISTED,
     cursor: Annotated[models.Id | None, Query()] = None,
+    *,
+    live: Annotated[bool, Query()] = False,
 ) -> models.SweepList:
-    """A page of sweeps and maps that the caller may see, newest first."""
-    return await caller.run(sweeps.sweeps, limit=limit, cursor=cursor)
+    """A page of sweeps and maps that the caller may see, newest first.
+
+    `live`: in place of a page the newest hundred that go on.
+    """
+    return await caller.run(sweeps.sweeps, limit=limit, cursor=cursor, live=live)
 
 
 @router.post("/sweeps/{ref:path}/stop")
 async def stop_sweep(ref: SweepRef, caller: AnyCaller) -> models.SweepView:
     """End it: its jobs that are not over are cancelled, and what they told stays."""
     return await caller.run(sweeps.stop_sweep, ref)
+
+
+@router.post("/sweeps/{ref:path}/leave-out")
+async def leave_out(
+    ref: SweepRef, request: models.LeaveOutRequest, caller: AnyCaller
+) -> models.SweepView:
+    """Jobs of a list that are not to run, by number; those that have begun are cancelled."""
+    return await caller.run(sweeps.leave_out, ref, request)
 
 
 @router.post("/sweeps/{ref:path}/budget")

@@ -10,12 +10,13 @@ from importlib.resources import files
 from pathlib import Path
 
 from gpucommons.scheduler.cli.slurm_commands import quantities
-from gpucommons.scheduler.cli.slurm_commands.names import ARRAY_LABEL
 from gpucommons.scheduler.cli.slurm_commands.options import REFUSED, said
 from gpucommons.scheduler.client.submission import FileJob, default_name
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
 
+#: Of an array, each of whose tasks waits for the one of its index.
+AFTER_EACH = "after_each"
 #: In the job's folder: the script, and what stands in for Slurm's programs.
 FOLDER = "gpucommons-slurm"
 ORIGIN = "sbatch"
@@ -25,9 +26,13 @@ _SIGNAL = re.compile(r"(?:[BR]{1,2}:)?(?:SIG)?(?P<name>[A-Z0-9]+)(?:@\d+)?")
 _PRIORITIES = ("low", "normal", "high")
 _DEFAULT_MIB = 1024
 _ARRAY_NAME_CHARACTERS = 36
-_LABEL_CHARACTERS = 500
 #: By Slurm's words for what a job waits for.
-_WAITS = {"afterok": "after", "afterany": "after_any", "afternotok": "after_failed"}
+_WAITS = {
+    "afterok": "after",
+    "afterany": "after_any",
+    "afternotok": "after_failed",
+    "aftercorr": AFTER_EACH,
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,6 +58,8 @@ class BatchJob:
     indices: tuple[int, ...] = ()
     #: Of an array; None = as many as there are.
     at_once: int | None = None
+    #: The array whose task of the same index each of its tasks waits for.
+    after_each: str = ""
     #: What it waits for, by the field of a request: jobs and arrays.
     waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -96,7 +103,13 @@ def batch_job(
     if indices:
         # Room for the array's own number: its tasks are called by all of its name.
         name = name[:_ARRAY_NAME_CHARACTERS].rstrip("-")
-        fields["labels"] = {ORIGIN_LABEL: ORIGIN, **_array_label(indices)}
+    waits = _waits(texts["dependency"]) if "dependency" in texts else {}
+    if len(each := waits.pop(AFTER_EACH, ())) > 1 or (each and not indices):
+        message = (
+            f"--dependency={texts['dependency']}: with aftercorr each task of an array waits for that of its"
+            " index in one other: give it an --array, or wait with afterok."
+        )
+        raise BadRequest(message)
     return BatchJob(
         job=job,
         options={"name": name, **fields},
@@ -104,7 +117,8 @@ def batch_job(
         gpu_kind=kind,
         indices=indices,
         at_once=quantities.at_once(texts["array"]) if indices else None,
-        waits=_waits(texts["dependency"]) if "dependency" in texts else {},
+        waits=waits,
+        after_each="".join(each),
     )
 
 
@@ -120,11 +134,6 @@ def _file_job(script: Script, arguments: Iterable[str], *, root: Path) -> FileJo
         command=("sh", f"{FOLDER}/run", *interpreter, place, *arguments),
         beside=_programs() if inside else {**_programs(), place: script.text.encode()},
     )
-
-
-def _array_label(indices: tuple[int, ...]) -> dict[str, str]:
-    text = quantities.ranges(indices)
-    return {ARRAY_LABEL: text} if len(text) <= _LABEL_CHARACTERS else {}
 
 
 def _name(script: Script, texts: Mapping[str, str]) -> str:

@@ -6,29 +6,32 @@ import argparse
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import say, show
-from gpucommons.scheduler.cli.slurm_commands import accounting, options, queue
+from gpucommons.scheduler.cli.slurm_commands import accounting, options, quantities, queue
 from gpucommons.scheduler.cli.slurm_commands.batch import BatchJob, Script, batch_job
 from gpucommons.scheduler.cli.slurm_commands.names import (
     array_of,
+    corresponding,
     jobs_of,
     live,
     name_of_script,
     names_of,
     shown_name,
+    tasks_of,
     waited,
 )
-from gpucommons.scheduler.cli.slurm_commands.queue import is_asked
+from gpucommons.scheduler.cli.slurm_commands.queue import is_asked, is_state
 from gpucommons.scheduler.client import SchedulerClient, calls, sweep_calls
 from gpucommons.scheduler.client.snapshot import MAX_SNAPSHOT_BYTES
 from gpucommons.scheduler.client.submission import request_for_file
 from gpucommons.scheduler.errors import BadRequest, Conflict
+from gpucommons.scheduler.models.fields import base_name
 from gpucommons.scheduler.parents import TASK_INDEX
 
 
@@ -107,8 +110,9 @@ def _with_kind(batch: BatchJob, scheduler: SchedulerClient) -> BatchJob:
 def _submitted(scheduler: SchedulerClient, batch: BatchJob) -> str:
     """The name of the job, or of the array."""
     fields = {**batch.options, **waited(scheduler, batch.waits)}
+    each = corresponding(scheduler, batch.after_each, batch.indices) if batch.after_each else []
     request, packed = request_for_file(batch.job, fields, batch.role, max_bytes=MAX_SNAPSHOT_BYTES)
-    array = _array(batch, request) if batch.indices else None
+    array = _array(batch, request, each) if batch.indices else None
     scheduler.send(calls.put_snapshot(packed.sha256, packed.content))
     key = str(uuid.uuid4())
     if array is None:
@@ -116,12 +120,20 @@ def _submitted(scheduler: SchedulerClient, batch: BatchJob) -> str:
     return scheduler.send(sweep_calls.submit_sweep(array, key=key)).name
 
 
-def _array(batch: BatchJob, request: models.JobRequest) -> models.SweepRequest:
+def _array(
+    batch: BatchJob, request: models.JobRequest, after_each: list[str]
+) -> models.SweepRequest:
     limit = batch.at_once
     limited = {} if limit is None or limit >= len(batch.indices) else {"max_parallel": limit}
     given = [{TASK_INDEX: index} for index in batch.indices]
     return models.SweepRequest.model_validate(
-        {"job": request, "given": given, "values_as": "environment", **limited}
+        {
+            "job": request,
+            "given": given,
+            "after_each": after_each,
+            "values_as": "environment",
+            **limited,
+        }
     )
 
 
@@ -129,18 +141,46 @@ def scancel(arguments: argparse.Namespace) -> int:
     """Cancel jobs, named or all of a user or name; further options leave some of them out."""
     if not (arguments.jobs or arguments.user or arguments.name):
         raise BadRequest("Name the jobs to cancel, or --user or --name.")
+    unbegun: list[str] = []
     with connect(arguments) as scheduler:
         of = _cancelled_named if arguments.jobs else _cancelled
-        cancelled = list(of(scheduler, arguments))
-    text = "\n".join(f"{shown_name(job)} {job.state_text}" for job in cancelled)
+        cancelled = list(of(scheduler, arguments, unbegun))
+    lines = [f"{shown_name(job)} {job.state_text}" for job in cancelled]
+    text = "\n".join([*lines, *unbegun])
     show(models.JobList(jobs=cancelled), text or "No job is like that.", output=arguments.output)
     return 0
 
 
+def _leave_out(
+    scheduler: SchedulerClient,
+    array: models.SweepView,
+    numbers: Sequence[int],
+    arguments: argparse.Namespace,
+) -> Iterator[str]:
+    """Tasks that have not begun never do; those that begin meanwhile are cancelled."""
+    if not numbers:
+        return
+    name = f"{array.name}_[{quantities.ranges(numbers)}]"
+    if (
+        arguments.user in (None, array.owner)
+        and arguments.name in (None, base_name(array.name))
+        and is_state("queued", arguments.states)
+    ):
+        request = models.LeaveOutRequest(numbers=list(numbers))
+        scheduler.send(sweep_calls.leave_out(array.id, request))
+        yield f"{name} cancelled before they began"
+    else:
+        say(f"{name} is not cancelled: --user, --name or --states leaves it out.")
+
+
 def _cancelled(
-    scheduler: SchedulerClient, arguments: argparse.Namespace
+    scheduler: SchedulerClient, arguments: argparse.Namespace, unbegun: list[str]
 ) -> Iterator[models.JobView]:
     owner = arguments.user or scheduler.send(calls.whoami()).name
+    # First what would come in the place of those that end.
+    for array in scheduler.send(sweep_calls.sweeps(live=True)).sweeps:
+        if array.owner == owner and arguments.name in (None, base_name(array.name)):
+            unbegun += _leave_out(scheduler, array, array.unbegun, arguments)
     for job in list(live(scheduler, owner=owner)):
         if _is_to_be_cancelled(job, arguments):
             try:
@@ -150,10 +190,15 @@ def _cancelled(
 
 
 def _cancelled_named(
-    scheduler: SchedulerClient, arguments: argparse.Namespace
+    scheduler: SchedulerClient, arguments: argparse.Namespace, unbegun: list[str]
 ) -> Iterator[models.JobView]:
     for ref in arguments.jobs:
-        found = jobs_of(scheduler, ref)
+        tasks = tasks_of(scheduler, ref)
+        if tasks is None:
+            found = jobs_of(scheduler, ref)
+        else:
+            unbegun += _leave_out(scheduler, tasks.array, tasks.unbegun, arguments)
+            found = [scheduler.send(calls.job(one)) for one in tasks.jobs]
         if not (arguments.user or arguments.name or arguments.states or _is_one(found, ref)):
             _stop_array(scheduler, ref, found)
         for job in found:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.slurm_commands import quantities
@@ -13,8 +14,6 @@ from gpucommons.scheduler.errors import BadRequest, NotFound
 from gpucommons.scheduler.models.fields import name_by_itself
 from gpucommons.scheduler.parents import TASK_INDEX
 
-#: What an array was asked for: ``0-15%4``.
-ARRAY_LABEL = "slurm-array"
 #: No job's name has a line below.
 _TASK = re.compile(r"(?P<array>.+)_(?:(?P<index>\d{1,9})|\[(?P<several>[^\]]*)\])")
 #: Between the names of a list; not between the tasks of one.
@@ -101,9 +100,9 @@ def jobs_of(scheduler: SchedulerClient, ref: str) -> list[models.JobView]:
     NotFound, BadRequest
         When there is nothing of that name.
     """
-    task = _TASK.fullmatch(ref)
-    if task is not None:
-        return [scheduler.send(calls.job(one)) for one in _tasks(scheduler, task)]
+    tasks = tasks_of(scheduler, ref)
+    if tasks is not None:
+        return [scheduler.send(calls.job(one)) for one in _begun_of(tasks)]
     if ref.isdecimal():
         return _with_number(scheduler, ref)
     try:
@@ -123,18 +122,48 @@ def _with_number(scheduler: SchedulerClient, number: str) -> list[models.JobView
     return found
 
 
-def _tasks(scheduler: SchedulerClient, task: re.Match[str]) -> list[str]:
-    """Jobs of the tasks that are named."""
+class Tasks(NamedTuple):
+    """Of an array, as somebody named them."""
+
+    array: models.SweepView
+    #: Of those that have begun.
+    jobs: Sequence[str]
+    #: Numbers of the others.
+    unbegun: Sequence[int]
+
+
+def tasks_of(scheduler: SchedulerClient, ref: str) -> Tasks | None:
+    """The tasks of an array that are named; None where it is the name of something else.
+
+    Raises
+    ------
+    NotFound
+        When an array has no such task.
+    """
+    task = _TASK.fullmatch(ref)
+    if task is None:
+        return None
     name, several = task["array"], task["several"]
     indices = (int(task["index"]),) if several is None else quantities.indices(several)
     array = array_of(scheduler, name)
-    trials = () if array is None else array.trials
-    jobs = {str(one.values.get(TASK_INDEX)): one.job_id for one in trials if one.job_id}
+    jobs = {} if array is None else _jobs_by_index(array)
     for index in indices:
-        if str(index) not in jobs:
-            message = f"{name}_{index}: there is no such task of an array, or it is not begun yet."
-            raise NotFound(message)
-    return [jobs[str(index)] for index in indices]
+        if array is None or (index not in jobs and index not in array.unbegun):
+            raise NotFound(f"{name}_{index}: there is no such task of an array.")
+    assert array is not None  # noqa: S101 - one number at least is named
+    begun = [jobs[index] for index in indices if index in jobs]
+    return Tasks(array, begun, [index for index in indices if index not in jobs])
+
+
+def _jobs_by_index(array: models.SweepView) -> dict[int, str]:
+    return {one.number: one.job_id for one in array.trials if one.job_id}
+
+
+def _begun_of(tasks: Tasks) -> Sequence[str]:
+    if tasks.unbegun:
+        message = f"{tasks.array.name}_{tasks.unbegun[0]} has not begun: it waits for the limit of its array."
+        raise NotFound(message)
+    return tasks.jobs
 
 
 def waited(
@@ -142,7 +171,7 @@ def waited(
     asked: Mapping[str, tuple[str, ...]],
     *,
     sleep: Callable[[float], None] = time.sleep,
-) -> dict[str, list[str]]:
+) -> dict[str, Sequence[str]]:
     """The jobs behind what a script waits for; those of an array once they are all in line.
 
     Raises
@@ -150,7 +179,7 @@ def waited(
     BadRequest
         Where an array is too large for that, or begins few at once.
     """
-    found: dict[str, list[str]] = {}
+    found: dict[str, Sequence[str]] = {}
     for field, refs in asked.items():
         found[field] = [job for ref in refs for job in _begun(scheduler, ref, sleep)]
         if len(found[field]) > _MOST_WAITED:
@@ -162,26 +191,54 @@ def waited(
     return found
 
 
-def _begun(scheduler: SchedulerClient, ref: str, sleep: Callable[[float], None]) -> list[str]:
-    task = _TASK.fullmatch(ref)
-    if task is not None:
-        return _tasks(scheduler, task)
+def corresponding(
+    scheduler: SchedulerClient,
+    ref: str,
+    indices: Sequence[int],
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[str]:
+    """For each index the job of the array's task of that index, once they are all in line.
+
+    Raises
+    ------
+    NotFound, BadRequest
+        Where there is no such array, it begins few at once, or has no such tasks.
+    """
+    array = array_of(scheduler, ref)
+    if array is None:
+        message = f"--dependency=aftercorr:{ref}: there is no array of this name."
+        raise NotFound(message)
+    jobs = _jobs_by_index(_all_begun(scheduler, array, sleep))
+    lacking = [index for index in indices if index not in jobs]
+    if lacking:
+        message = (
+            f"--dependency=aftercorr:{ref}: {array.name} has no task {lacking[0]}. Give both the same"
+            " --array, or wait for all of it with afterok."
+        )
+        raise BadRequest(message)
+    return [jobs[index] for index in indices]
+
+
+def _begun(scheduler: SchedulerClient, ref: str, sleep: Callable[[float], None]) -> Sequence[str]:
+    tasks = tasks_of(scheduler, ref)
+    if tasks is not None:
+        return _begun_of(tasks)
     try:
         return [scheduler.send(calls.job(ref)).id]
     except NotFound:
         array = array_of(scheduler, ref)
         if array is None:
             raise
-    return _all_begun(scheduler, array, sleep)
+    return [one.job_id for one in _all_begun(scheduler, array, sleep).trials if one.job_id]
 
 
 def _all_begun(
     scheduler: SchedulerClient, array: models.SweepView, sleep: Callable[[float], None]
-) -> list[str]:
+) -> models.SweepView:
     for _ in range(int(_PATIENCE_S / _STEP_S)):
-        ids = [one.job_id for one in array.trials if one.job_id]
-        if len(ids) == array.trials_of:
-            return ids
+        if not array.unbegun and array.begun:
+            return array
         if array.max_parallel or array.ended_ms is not None:
             break
         sleep(_STEP_S)

@@ -14,8 +14,8 @@ from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import printable, show, table
 from gpucommons.scheduler.cli.slurm_commands import quantities
 from gpucommons.scheduler.cli.slurm_commands.accounting import LONG_STATES
+from gpucommons.scheduler.cli.slurm_commands.batch import ORIGIN
 from gpucommons.scheduler.cli.slurm_commands.names import (
-    ARRAY_LABEL,
     array_names,
     live,
     name_of_script,
@@ -27,6 +27,7 @@ from gpucommons.scheduler.cli.slurm_commands.names import (
 from gpucommons.scheduler.client import SchedulerClient, calls, sweep_calls
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.fields import base_name
+from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
 from gpucommons.scheduler.parents import TASK_INDEX
 
 #: Slurm's words for states (``man squeue``).
@@ -165,20 +166,15 @@ def _said_of_waiting(one: _Waiting, *, apart: bool) -> Iterator[_Row]:
 def _waiting(
     scheduler: SchedulerClient, owner: str | None, arguments: argparse.Namespace
 ) -> Iterator[_Waiting]:
-    """Of the newest arrays."""
-    if not _is_state("queued", arguments.states):
+    """Of arrays that go on."""
+    if not is_state("queued", arguments.states):
         return
-    for listed in scheduler.send(sweep_calls.sweeps()).sweeps:
-        is_over = listed.ended_ms is not None or listed.begun >= listed.trials_of
-        if is_over or owner not in (None, listed.owner):
+    for array in scheduler.send(sweep_calls.sweeps(live=True)).sweeps:
+        if owner not in (None, array.owner) or arguments.account not in (None, array.team):
             continue
-        if arguments.account not in (None, listed.team):
+        if array.request is None or array.request.labels.get(ORIGIN_LABEL) != ORIGIN:
             continue
-        array = scheduler.send(sweep_calls.sweep(listed.id))
-        label = "" if array.request is None else array.request.labels.get(ARRAY_LABEL, "")
-        begun = {one.values.get(TASK_INDEX) for one in array.trials}
-        indices = quantities.indices(label) if label else ()
-        left = tuple(one for one in indices if one not in begun)
+        left = tuple(array.unbegun)
         if arguments.jobs is not None and not array_names(array) & set(arguments.jobs.split(",")):
             asked = named(arguments.jobs)
             left = tuple(one for one in left if f"{array.name}_{one}" in asked)
@@ -189,10 +185,11 @@ def _waiting(
 def is_asked(job: models.JobView, names: str | None, states: str | None) -> bool:
     """Whether a job is among those of ``--jobs`` and ``--states``."""
     is_named = names is None or names_of(job) & named(names)
-    return bool(is_named) and _is_state(job.state, states)
+    return bool(is_named) and is_state(job.state, states)
 
 
-def _is_state(state: str, states: str | None) -> bool:
+def is_state(state: str, states: str | None) -> bool:
+    """Whether it is one of those of ``--states``."""
     wanted = {_SHORT.get(word.upper(), word.upper()) for word in (states or "").split(",") if word}
     return not wanted or STATES.get(state) in wanted
 

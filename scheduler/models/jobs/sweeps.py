@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
-from gpucommons.scheduler.models.fields import Model, Name, View
+from gpucommons.scheduler.models.fields import Model, Name, Ref, View
 from gpucommons.scheduler.models.jobs.jobs import JobRequest
 from gpucommons.scheduler.sweeps.sweep import FACTOR
 
@@ -136,6 +136,12 @@ class MoreBudgetRequest(Model):
         return self
 
 
+class LeaveOutRequest(Model):
+    """Jobs of a list that are not to run, by their numbers: those that have begun are cancelled."""
+
+    numbers: list[Annotated[int, Field(strict=True, ge=0)]] = Field(min_length=1, max_length=1000)
+
+
 class EarlyStoppingRequest(Model):
     """At each rung the best part of the trials goes on; the others pause and give their GPU up."""
 
@@ -165,6 +171,8 @@ class SweepRequest(Model):
     space: dict[ParameterName, _Dimension] = Field(default_factory=dict, max_length=64)
     #: In place of a space: the values of each job.
     given: list[dict[ParameterName, Value]] = Field(default_factory=list, max_length=1000)
+    #: Of a list, for each of its jobs one that must have succeeded before (``after``).
+    after_each: list[Ref] = Field(default_factory=list, max_length=1000)
     objective: ObjectiveRequest | None = None
     budget: BudgetRequest | None = None
     sampler: Literal["tpe", "random", "grid"] = "tpe"
@@ -179,6 +187,9 @@ class SweepRequest(Model):
 
     @model_validator(mode="after")
     def _a_space_or_a_list(self) -> SweepRequest:
+        if self.after_each and len(self.after_each) != len(self.given):
+            message = f"after_each names {len(self.after_each)} jobs and given has {len(self.given)}: one for each."
+            raise ValueError(message)
         if self.given:
             if sum(map(len, self.given)) > _MOST_GIVEN:
                 message = f"given has more than {_MOST_GIVEN:,} values in all: send it in parts."
@@ -279,10 +290,12 @@ class SweepView(View):
     rungs: list[RungView] = []
     #: Best first; not in lists.
     trials: list[TrialView] = []
-    #: What each of them runs; not in lists.
+    #: What each of them runs; in lists only of those that go on.
     request: JobRequest | None = None
     #: No real GPUs stand behind those that its jobs may get.
     simulated: bool = False
+    #: Of a list of jobs that goes on, numbers of those that have not begun.
+    unbegun: list[int] = []
     #: Whether the viewer may stop it and add to its budget.
     steerable: bool = False
 

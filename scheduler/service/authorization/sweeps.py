@@ -41,6 +41,11 @@ def stop_sweep(principal: Principal, found: Sweep) -> None:
     _steer(principal, found, "stop it")
 
 
+def leave_out(principal: Principal, found: Sweep) -> None:
+    """Owner, lead, admin."""
+    _steer(principal, found, "cancel its jobs")
+
+
 def add_to_budget(principal: Principal, found: Sweep) -> None:
     """Owner, lead, admin."""
     _steer(principal, found, "add to its budget")

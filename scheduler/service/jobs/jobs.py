@@ -45,7 +45,7 @@ from gpucommons.scheduler.service.jobs.submit_limits import (
     check_hour,
     within_the_caps,
 )
-from gpucommons.scheduler.service.lookup import find_job, unseen_submits, workload_of
+from gpucommons.scheduler.service.lookup import find_job, find_jobs, unseen_submits, workload_of
 from gpucommons.scheduler.service.service import Pending, Service, decision
 from gpucommons.scheduler.service.views.jobs import job_view, queued
 from gpucommons.scheduler.service.views.shortened_requests import page_of
@@ -231,9 +231,7 @@ def _neighbours(
     service: Service, principal: Principal, refs: Sequence[str]
 ) -> tuple[WorkloadId, ...]:
     """The jobs near which it would rather run; those that are over are nowhere."""
-    found = [find_job(service, principal, ref) for ref in refs]
-    for workload in found:
-        authorization.jobs.job(principal, workload)
+    found = find_jobs(service, principal, refs)
     return tuple(dict.fromkeys(w.workload_id for w in found if not is_final(w)))
 
 

@@ -23,6 +23,8 @@ from gpucommons.scheduler.service.jobs.submit_limits import check_hour
 from gpucommons.scheduler.service.lookup import find_job, workload_of
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
+from gpucommons.scheduler.sweeps.script_arguments import command_with, variables_of
+from gpucommons.scheduler.sweeps.sweep import Values
 
 #: What belongs to the moment of a submit, not to what runs.
 _ANEW = {"not_before_ms": 0, "resume_from": None, "plan": None}
@@ -169,3 +171,14 @@ def _check_here(service: Service, request: models.JobRequest, name: str) -> None
             " folder or notebook."
         )
         raise Misconfigured(message)
+
+
+def with_values(job: models.JobRequest, values: Values, values_as: str) -> models.JobRequest:
+    """The job with the values of a trial."""
+    if values_as == "environment":
+        return job.model_copy(update={"env": {**job.env, **variables_of(values)}})
+    roles = [
+        role.model_copy(update={"command": command_with(role.command, values)})
+        for role in job.roles
+    ]
+    return job.model_copy(update={"roles": roles})

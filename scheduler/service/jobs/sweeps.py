@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from itertools import islice
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import NoteSchedule
-from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, Workload
+from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
 from gpucommons.scheduler.errors import InvalidTransition, Misconfigured, NotFound
-from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
-from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
+from gpucommons.scheduler.parents import ParentId, ParentKind
 from gpucommons.scheduler.principal import Principal, PrincipalKind
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import run_again
 from gpucommons.scheduler.service.jobs.environments import script_reader
 from gpucommons.scheduler.service.jobs.jobs import check_labels, checked_in_time
-from gpucommons.scheduler.service.jobs.owners import owner_of
 from gpucommons.scheduler.service.jobs.submit_limits import check_sweep
-from gpucommons.scheduler.service.lookup import also_ended
+from gpucommons.scheduler.service.lookup import also_ended, find_jobs
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
 from gpucommons.scheduler.service.views.sweeps import gpus_in_use, known_until, sweep_view
-from gpucommons.scheduler.sweeps.script_arguments import command_with, variables_of
 from gpucommons.scheduler.sweeps.search_space import check_sampler, most_trials, space_of
 from gpucommons.scheduler.sweeps.sweep import (
     Budget,
@@ -32,7 +30,7 @@ from gpucommons.scheduler.sweeps.sweep import (
     Sweep,
     Trial,
     TrialState,
-    Values,
+    shown_number,
     too_many,
 )
 
@@ -40,6 +38,8 @@ from gpucommons.scheduler.sweeps.sweep import (
 MAX_LIVE = 20
 #: On one page: each is counted up from its trials.
 MAX_LISTED = 20
+#: Of those that go on, the newest: each comes with what it runs.
+_MOST_LIVE_LISTED = 100
 #: Orders of which it is known that they were carried out.
 _REMEMBERED = 100
 _HOUR_MILLI_GPU_S = 3_600_000
@@ -110,7 +110,7 @@ def _job_of(
             update["priority"] = "low"
     job = job.model_copy(update=update)
     first = dict(request.given[0]) if request.given else {}
-    tried = _with(job, first, request.values_as)
+    tried = run_again.with_values(job, first, request.values_as)
     spec = checked_in_time(service, principal, tried, script_reader(service, tried))
     stored = request_of(spec).model_copy(update={"near": []})
     # As it was written, so that each trial's values are put in anew.
@@ -125,6 +125,7 @@ def _sweep(
     service: Service, principal: Principal, request: models.SweepRequest, job: models.JobRequest
 ) -> Sweep:
     space, halving = space_of(request), request.early_stopping
+    before = find_jobs(service, principal, request.after_each)
     budget = _budget(request)
     if space:
         check_sampler(request.sampler)
@@ -155,6 +156,7 @@ def _sweep(
         ),
         max_parallel=request.max_parallel,
         at_once=request.max_parallel if limited else 0,
+        after_each=tuple(one.workload_id for one in before),
         values_as=request.values_as,
         server=principal.server_name,
         by_operator=principal.kind is PrincipalKind.LOCAL and principal.admin,
@@ -162,10 +164,17 @@ def _sweep(
 
 
 def sweeps(
-    service: Service, principal: Principal, *, limit: int = MAX_LISTED, cursor: str | None = None
+    service: Service,
+    principal: Principal,
+    *,
+    limit: int = MAX_LISTED,
+    cursor: str | None = None,
+    live: bool = False,
 ) -> models.SweepList:
-    """A page of those that the caller may see, newest first."""
+    """A page of those that the caller may see, newest first; ``live``: in place of it those that go on."""
     authorization.sweeps.sweeps(principal)
+    if live:
+        return models.SweepList(sweeps=list(_that_go_on(service, principal)))
     sight = authorization.sight.of(principal)
     before = None if cursor is None else service.store.sweeps.one(ParentId(cursor))
     if cursor is not None and before is None:
@@ -177,6 +186,16 @@ def sweeps(
         sweeps=[_view(service, principal, one, in_full=False) for one in found[:limit]],
         cursor=found[limit - 1].sweep.sweep_id if len(found) > limit else None,
     )
+
+
+def _that_go_on(service: Service, principal: Principal) -> Iterator[models.SweepView]:
+    seen = (
+        kept
+        for kept in reversed(service.store.sweeps.live())
+        if authorization.sight.sees(principal, kept.sweep.team, kept.sweep.owner)
+    )
+    for kept in islice(seen, _MOST_LIVE_LISTED):
+        yield _view(service, principal, kept, in_full=False)
 
 
 def sweep(service: Service, principal: Principal, ref: str) -> models.SweepView:
@@ -216,6 +235,25 @@ def stop_sweep(service: Service, principal: Principal, ref: str) -> models.Sweep
         stopped = replace(found.sweep, stopped=True)
         service.ask(principal, _note(stopped, "stopped"))
         found = _changed(service, principal, found, stopped)
+    return _view(service, principal, found)
+
+
+def leave_out(
+    service: Service, principal: Principal, ref: str, request: models.LeaveOutRequest
+) -> models.SweepView:
+    """Jobs of a list that are not to run, by the numbers that people know; the leader cancels what has begun."""
+    found = _find(service, principal, ref)
+    authorization.sweeps.leave_out(principal, found.sweep)
+    sweep = found.sweep
+    known = {shown_number(number, values): number for number, values in enumerate(sweep.given, 1)}
+    if strange := [number for number in request.numbers if number not in known]:
+        raise NotFound(f"{sweep.name} has no job {strange[0]}.")
+    left_out = tuple(sorted({*sweep.left_out, *(known[number] for number in request.numbers)}))
+    if found.standing.ended_ms is None and left_out != sweep.left_out:
+        fewer = replace(sweep, left_out=left_out)
+        count = len(left_out) - len(sweep.left_out)
+        service.ask(principal, _note(fewer, "changed", f": {count} of its jobs are not to run"))
+        found = _changed(service, principal, found, fewer)
     return _view(service, principal, found)
 
 
@@ -298,49 +336,6 @@ def _budget(request: models.SweepRequest) -> Budget:
 def _check_until(service: Service, until_ms: int | None) -> None:
     if until_ms is not None and until_ms <= service.now_ms():
         raise Misconfigured("budget: until_ms is over already. Name a time that is to come.")
-
-
-def submit_trial(service: Service, sweep: Sweep, trial: Trial) -> models.JobView:
-    """Submit the job of a trial as its sweep's owner; a repeated call answers with the same job.
-
-    Raises
-    ------
-    Unavailable
-        While it is not known who its owner is today, or nothing can be stored.
-    SchedulerError
-        When the job is refused.
-    """
-    owner = owner_of(service, sweep.owner, by_operator=sweep.by_operator, server=sweep.server)
-    job = run_again.stored_request(sweep.request, of=sweep.name, remedy="start the sweep anew")
-    label = {ORIGIN_LABEL: f"{sweep.kind.value} {sweep.name}"}
-    job = _with(job, trial.values, sweep.values_as).model_copy(
-        update={"name": sweep.name, "labels": {**job.labels, **label}}
-    )
-    part_of = Parent(
-        parent_id=sweep.sweep_id, kind=sweep.kind, name=sweep.name, number=trial.shown_number
-    )
-    key = _key(sweep, trial)
-    return run_again.submit_of_parent(service, owner, job, key=key, part_of=part_of)
-
-
-def job_of_trial(service: Service, sweep: Sweep, trial: Trial) -> Workload | None:
-    """The job that :func:`submit_trial` made of this trial; None where it made none."""
-    return run_again.scheduled_job(service, sweep.owner, key=_key(sweep, trial))
-
-
-def _key(sweep: Sweep, trial: Trial) -> str:
-    return f"{sweep.kind.value}-{sweep.sweep_id}-{trial.number}"
-
-
-def _with(job: models.JobRequest, values: Values, values_as: str) -> models.JobRequest:
-    """The job with the values of a trial."""
-    if values_as == "environment":
-        return job.model_copy(update={"env": {**job.env, **variables_of(values)}})
-    roles = [
-        role.model_copy(update={"command": command_with(role.command, values)})
-        for role in job.roles
-    ]
-    return job.model_copy(update={"roles": roles})
 
 
 def note_over(

@@ -14,7 +14,15 @@ from gpucommons.scheduler.store.base import LedgerRow
 from gpucommons.scheduler.store.reports.base import written_ms
 from gpucommons.scheduler.sweeps.improvements import with_bests
 from gpucommons.scheduler.sweeps.search_space import words_of
-from gpucommons.scheduler.sweeps.sweep import OVER, Improvements, Kept, Sweep, Trial, TrialState
+from gpucommons.scheduler.sweeps.sweep import (
+    OVER,
+    Improvements,
+    Kept,
+    Sweep,
+    Trial,
+    TrialState,
+    shown_number,
+)
 from gpucommons.scheduler.sweeps.trial_progress import not_yet, over
 from gpucommons.scheduler.sweeps.trial_ranking import best_of
 
@@ -35,6 +43,7 @@ def sweep_view(
 ) -> models.SweepView:
     """A sweep for who may see its jobs."""
     sweep, standing = kept.sweep, kept.standing
+    goes_on = standing.ended_ms is None and not sweep.stopped
     trials = [_as_it_ended(sweep, one, jobs) for one in trials]
     best = best_of(sweep, trials)
     states = Counter(_state(one, jobs) for one in trials)
@@ -73,9 +82,20 @@ def sweep_view(
         improvements_begun_late=record.begun_late,
         rungs=_rungs(sweep, trials),
         trials=[trial_view(one, jobs) for one in _best_first(sweep, trials)] if in_full else [],
-        request=request if in_full else None,
+        request=request if in_full or goes_on else None,
+        unbegun=_unbegun(sweep, trials) if goes_on else [],
         simulated=asks_simulated(cluster, request),
     )
+
+
+def _unbegun(sweep: Sweep, trials: Sequence[Trial]) -> list[int]:
+    begun = {one.number for one in trials if one.state is not TrialState.DRAWN}
+    gone = begun.union(sweep.left_out)
+    return [
+        shown_number(number, values)
+        for number, values in enumerate(sweep.given, 1)
+        if number not in gone
+    ]
 
 
 def known_until(ended_ms: Millis | None, now_ms: Millis, *, holds: bool) -> Millis:

@@ -7,10 +7,12 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from gpucommons.gpu.linux.servers import is_page_helper
 from gpucommons.labextension.activity.process_load import Load, Meter
 from gpucommons.labextension.activity.processes import (
     CLUSTER_HEADS,
@@ -33,9 +35,9 @@ class World:
     def look(self) -> Mapping[int, Process]:
         return dict(self.processes)
 
-    def put(self, pid: int, parent: int, cpu_s: float = 0, io: int = 0, born: float = 1) -> None:
+    def put(self, pid: int, parent: int, cpu_s: float = 0, io: int = 0, **more: Any) -> None:
         self.processes[pid] = Process(
-            pid=pid, parent=parent, created_s=born, cpu_s=cpu_s, io_bytes=io
+            pid=pid, parent=parent, created_s=more.pop("born", 1), cpu_s=cpu_s, io_bytes=io, **more
         )
 
     def after(self, seconds: float) -> None:
@@ -89,6 +91,33 @@ def test_the_server_itself_and_known_trees_are_left_out(world: World) -> None:
     world.after(15)
     assert not world.meter.below(1, without=[2]).busy
     assert world.meter.below(1, without=[]).busy
+
+
+def test_an_editor_is_no_work_and_what_runs_in_its_terminal_is(world: World) -> None:
+    for pid, parent in ((5, 1), (6, 5)):
+        world.put(pid, parent, is_helper=True)
+    world.put(7, 6)  # the shell of its terminal
+    world.after(10)
+    world.put(6, 5, cpu_s=3, io=10**9, is_helper=True)
+    world.after(10)
+    assert not world.meter.below(1, without=[2]).busy
+    # The same program, where somebody runs it by hand.
+    world.put(8, 7, cpu_s=3, is_helper=True)
+    world.after(10)
+    assert world.meter.below(1, without=[2]).busy
+
+
+@pytest.mark.parametrize(
+    ("command", "helps"),
+    [
+        (["/usr/bin/node", "/opt/code-server/lib/vscode/out/bootstrap-fork", "--type=fileWatcher"], True),
+        (["/opt/code-server/lib/vscode/node_modules/sdk/copilot-runtime", "--headless"], True),
+        (["python", "/home/ann/lib/vscode/train.py"], False),
+        ([], False),
+    ],
+)  # fmt: skip
+def test_parts_of_an_editor_are_known_by_their_commands(command: list[str], helps: bool) -> None:
+    assert is_page_helper(command) is helps
 
 
 def test_what_lives_outside_the_tree_is_told_apart(world: World) -> None:

@@ -22,6 +22,7 @@ from gpucommons.scheduler.cli.slurm_commands import options, quantities
 from gpucommons.scheduler.cli.slurm_commands.batch import Script, batch_job
 from gpucommons.scheduler.client.submission import request_for_file
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.executors.fake import Script as Played
 
 NOW_MS = int(datetime(2026, 11, 24, 15, 0).timestamp() * 1000)
 OPTIONS = (
@@ -132,7 +133,9 @@ def test_a_task_has_the_number_of_its_index_everywhere(
 
     names = [job["name"] for job in cli("jobs", "--output", "json").json["jobs"]]
     assert sorted(names) == ["train-1-0", "train-1-1"]
-    assert ", 0 of map train-1" in cli("show", "train-1_0").out
+    assert ", 0 of map train-1" in cli("show", "train-1-0").out
+    # Only these commands read Slurm's way to write it.
+    assert "no job 'train-1_0'" in cli("show", "train-1_0").err
     trials = cli("sweep", "show", "train-1", "--output", "json").json["trials"]
     assert [one["number"] for one in trials] == [0, 1]
     # What has not begun stands in one line, as Slurm has it, or in one for each task.
@@ -149,12 +152,88 @@ def test_a_task_has_the_number_of_its_index_everywhere(
     assert cli("scancel", "train-1_[0-1]").out.split()[::2][:1] == ["train-1_0"]
     (array,) = cli("sweep", "list", "--output", "json").json["sweeps"]
     assert array["ended_ms"] is None  # two tasks are cancelled, and the array goes on
-    assert "train-1_4: there is no such task" in cli("scancel", "train-1_4").err
+    assert "train-1_5: there is no such task" in cli("scancel", "train-1_5").err
+    assert "train-1_4 has not begun" in cli("sacct", "-j", "train-1_4").err
     cli("scancel", str(int(array["id"][-7:], 16)))
     upkeep.step()
     (array,) = cli("sweep", "list", "--output", "json").json["sweeps"]
     assert array["ended_ms"] is not None
     assert "No job that goes on has the number 12" in cli("scancel", "12").err
+
+
+def test_tasks_that_have_not_begun_are_cancelled_and_the_others_take_their_turn(
+    cli: Cli, old: Path, world: WatchedWorld
+) -> None:
+    cli("sbatch", "--array=0-5%1", "-J", "train", "--wrap", "true")
+    upkeep = Sweeps(world.service, epoch=lambda: world.loop.epoch)
+    upkeep.step()
+    upkeep.step()
+    done = cli("scancel", "train-1_[1-3]")
+    assert (done.code, done.out) == (0, "train-1_[1-3] cancelled before they began\n")
+    assert cli("squeue", "-h", "-j", "train-1", "-o", "%i").out.split()[-1] == "train-1_[4-5%1]"
+    # One that has begun and one that has not, by one name.
+    done = cli("scancel", "train-1_[0,5]")
+    assert "train-1_0 cancel" in done.out
+    assert "train-1_[5] cancelled before they began" in done.out
+    for _ in range(4):
+        world.pass_time(1000)
+        upkeep.step()
+    jobs = cli("jobs", "--all", "--output", "json").json["jobs"]
+    assert sorted(job["name"] for job in jobs) == ["train-1-0", "train-1-4"]
+    world.machine.script_of = lambda _: Played(run_ms=1000)
+    cli("scancel", "train-1_4")
+    for _ in range(8):
+        world.pass_time(10_000)
+        upkeep.step()
+    view = cli("sweep", "show", "train-1", "--output", "json").json
+    assert view["text"] == "All its jobs are over."
+    told = {one["number"]: one["text"] for one in view["trials"]}
+    assert {told[number] for number in (1, 2, 3, 5)} == {"It was cancelled."}
+
+
+def test_filters_hold_for_tasks_that_have_not_begun(
+    cli: Cli, old: Path, world: WatchedWorld
+) -> None:
+    cli("sbatch", "--array=0-3%1", "-J", "train", "--wrap", "true")
+    upkeep = Sweeps(world.service, epoch=lambda: world.loop.epoch)
+    upkeep.step()
+    upkeep.step()
+    done = cli("scancel", "-t", "R", "train-1_3")
+    assert "train-1_[3] is not cancelled" in done.err
+    cli("scancel", "-u", "ann", "-t", "PD")
+    assert cli("squeue", "-h", "-o", "%i").out.split() == ["train-1_0"]
+
+
+def test_a_task_waits_for_the_one_of_its_index(cli: Cli, old: Path, world: WatchedWorld) -> None:
+    world.machine.script_of = lambda _: Played(run_ms=60_000)
+    cli("sbatch", "--array=2-4", "-J", "first", "--wrap", "true")
+    upkeep = Sweeps(world.service, epoch=lambda: world.loop.epoch)
+    upkeep.step()
+    upkeep.step()
+    before = {
+        one["number"]: one["job_id"]
+        for one in cli("sweep", "show", "first-1", "--output", "json").json["trials"]
+    }
+    words = ("--dependency=aftercorr:first-1", "-J", "then", "--wrap", "true")
+    assert cli("sbatch", "--array=3-4", *words).code == 0
+    upkeep.step()
+    upkeep.step()
+    for index in (3, 4):
+        assert asked(cli, f"then-1-{index}")["after"] == [before[index]]
+    # It waits for the one of its number, and for no other.
+    cli("scancel", "first-1_3")
+    for _ in range(30):
+        world.pass_time(10_000)
+        upkeep.step()
+    states = cli("sacct", "-nP", "-j", "then-1", "-o", "JobID,State").out.split()
+    assert "then-1_4|COMPLETED" in states
+    assert "then-1_3|COMPLETED" not in states
+
+    assert "first-1 has no task 7" in cli("sbatch", "--array=7", *words).err
+    assert "give it an --array" in cli("sbatch", *words).err
+    cli("sbatch", "--array=0-2%1", "-J", "few", "--wrap", "true")
+    done = cli("sbatch", "--array=0-2", "--dependency=aftercorr:few-1", "--wrap", "true")
+    assert (done.code, "Leave % out of its --array" in done.err) == (2, True)
 
 
 @given(st.sets(st.integers(0, 60), min_size=1))

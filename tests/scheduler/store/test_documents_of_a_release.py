@@ -40,7 +40,7 @@ STORED = (
 #: In its parts, and as a table of counts.
 IN_ANOTHER_FORM = (Cluster, LearnedDemand)
 #: By the newest number of the tables: the fields that documents have there.
-FIELDS_OF = ("0019", "5a0d454328be0f6a")
+FIELDS_OF = ("0019", "d4f239bf54eb4896")
 
 
 def stored_types() -> Iterator[type]:
