@@ -10,16 +10,14 @@ from transformers import TrainerCallback
 from gpucommons.scheduler.training import current
 from gpucommons.scheduler.training.callbacks.handing_in import agreed, hand_in, numbers
 
-#: A step of many processes must not wait for a word of all the others.
-_LOOKS_EVERY = 5
+_LOOKS_EVERY = 5  # a step of many processes must not wait for a word of all the others
 
 
 class Follow(TrainerCallback):  # type: ignore[misc] # nothing is known of Transformers here
     """Tells what the trainer logs, hands in what it saves, and has it save and leave at a stop."""
 
     def __init__(self) -> None:
-        self._run = current()
-        self._leaves = False
+        self._run, self._leaves = current(), False
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_others: Any) -> None:
         """Its metrics, at the step that it has come to."""
@@ -33,8 +31,7 @@ class Follow(TrainerCallback):  # type: ignore[misc] # nothing is known of Trans
 
     def on_save(self, args: Any, state: Any, control: Any, **_others: Any) -> None:
         """Its folder ``checkpoint-N`` is whole."""
-        folder = Path(args.output_dir, f"checkpoint-{state.global_step}")
-        if folder.is_dir():
+        if (folder := Path(args.output_dir, f"checkpoint-{state.global_step}")).is_dir():
             hand_in(self._run, step=state.global_step, source=folder)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_others: Any) -> None:
@@ -53,9 +50,8 @@ def follow(trainer: Any, *, keeps_batch: bool = True) -> None:
         args.gradient_accumulation_steps *= run.micro_steps
         args.per_device_train_batch_size = run.batch(args.per_device_train_batch_size)
         trainer._train_batch_size = args.train_batch_size
-    kept = run.resume_dir
+    begin, kept = trainer.train, run.resume_dir
     saved = None if kept is None else next(kept.glob("checkpoint-*"), None)
-    begin = trainer.train
 
     def train(resume_from_checkpoint: Any = None, **options: Any) -> Any:
         return begin(resume_from_checkpoint or (saved and str(saved)), **options)
