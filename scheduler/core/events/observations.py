@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.elastic.gain import paced
@@ -27,7 +29,7 @@ from gpucommons.scheduler.core.model.state import (
     SliceCleared,
     TreeReported,
 )
-from gpucommons.scheduler.core.model.types import REPORTED, AttemptState, State, Workload
+from gpucommons.scheduler.core.model.types import REPORTED, Attempt, AttemptState, State, Workload
 
 #: History names one checkpoint in so long: a job may save as often as it likes.
 CHECKPOINT_EVENT_MS = 10_000
@@ -39,80 +41,53 @@ def observe(cycle: CycleState, observation: Observation) -> None:
         new_and_lost.observe_nodes(cycle, observation)
         return
     workload = cycle.holder_of(observation.attempt_id)
-    if workload is None:
+    attempt = None if workload is None else workload.current
+    if workload is None or attempt is None:
         return  # of an attempt that has ended or was never ours: nothing it says is recorded
-    match observation:
-        case AttemptStarted():
-            _started(cycle, workload, observation)
-        case AttemptEnded():
-            end_attempt(cycle, workload, observation)
-        case AttemptFinished():
-            _finished(cycle, workload)
-        case SliceCleared():
-            parking.cleared(cycle, workload)
-        case ProgressReported():
-            _progress(cycle, workload, observation)
-        case CheckpointReported():
-            _checkpoint(cycle, workload, observation)
-        case FilesKept() | TreeReported() | MemoryReported():
-            _of_processes(cycle, workload, observation)
-        case _:
-            pass  # that SIGTERM was due is committed before it is sent
+    applied = _APPLIED.get(type(observation))
+    if applied is not None:  # else that SIGTERM was sent: that it was due is committed before
+        applied(cycle, workload, attempt, observation)
 
 
-def _progress(cycle: CycleState, workload: Workload, observation: ProgressReported) -> None:
-    if _is_outranked(workload, observation):
+def _progress(
+    cycle: CycleState, workload: Workload, attempt: Attempt, observation: ProgressReported
+) -> None:
+    if _is_outranked(workload, attempt, observation):
         return
-    before, attempt, progress = workload.progress, workload.current, observation.progress
-    if attempt is not None:
-        same = before is not None and before.source == progress.source
-        attempt = paced(attempt, progress, same_source=same)
-        workload = with_attempt(workload, attempt)
-    if attempt is not None and observation.loading is not None:
-        workload = with_attempt(workload, evolve(attempt, loading=observation.loading))
+    before, progress = workload.progress, observation.progress
+    same = before is not None and before.source == progress.source
+    attempt = paced(attempt, progress, same_source=same)
+    if observation.loading is not None:
+        attempt = evolve(attempt, loading=observation.loading)
+    workload = with_attempt(workload, attempt)
     workload = drill_records.heard(cycle, workload, progress.step, progress.source)
     cycle.put(replace(workload, progress=progress))
 
 
-def _is_outranked(workload: Workload, observation: ProgressReported) -> bool:
+def _is_outranked(workload: Workload, attempt: Attempt, observation: ProgressReported) -> bool:
     """What was read of an attempt is nothing beside what the attempt itself has told."""
-    known, attempt = workload.progress, workload.current
-    if known is None or attempt is None or observation.progress.source == REPORTED:
+    known = workload.progress
+    if known is None or observation.progress.source == REPORTED:
         return False
     return known.source == REPORTED and known.at_ms >= (attempt.started_ms or attempt.reserved_ms)
 
 
-def _finished(cycle: CycleState, workload: Workload) -> None:
-    attempt = workload.current
-    if attempt is None or attempt.finished_ms is not None or is_lease(workload):
+def _finished(cycle: CycleState, workload: Workload, attempt: Attempt, _: AttemptFinished) -> None:
+    if attempt.finished_ms is not None or is_lease(workload):
         return
     told = replace(attempt, finished_ms=cycle.now_ms)
     workload = cycle.put(with_attempt(workload, told))
     cycle.tell("finished", f"{workload.spec.name} says that its work is done.", workload)
 
 
-def _of_processes(
-    cycle: CycleState, workload: Workload, report: FilesKept | TreeReported | MemoryReported
-) -> None:
-    match report:
-        case FilesKept():
-            _files_kept(cycle, workload, report)
-        case TreeReported():
-            _tree(cycle, workload, report)
-        case MemoryReported():
-            _memory(cycle, workload, report)
-
-
-def _files_kept(cycle: CycleState, workload: Workload, report: FilesKept) -> None:
-    attempt = workload.current
-    if attempt is not None and attempt.files_kept != report.files:
+def _files_kept(cycle: CycleState, workload: Workload, attempt: Attempt, report: FilesKept) -> None:
+    if attempt.files_kept != report.files:
         cycle.put(with_attempt(workload, evolve(attempt, files_kept=report.files)))
 
 
-def _tree(cycle: CycleState, workload: Workload, report: TreeReported) -> None:
+def _tree(cycle: CycleState, workload: Workload, attempt: Attempt, report: TreeReported) -> None:
     """The first word counts. Only what was kept can have been woken, whatever the attempt says."""
-    attempt = workload.current
-    if attempt is None or attempt.hibernation is not None or is_lease(workload):
+    if attempt.hibernation is not None or is_lease(workload):
         return
     kept, told = kept_image(workload), report.hibernation
     same = [one.number for one in workload.attempts if kept and one.image == kept[1]]
@@ -121,10 +96,9 @@ def _tree(cycle: CycleState, workload: Workload, report: TreeReported) -> None:
     cycle.put(with_attempt(workload, evolve(attempt, hibernation=told)))
 
 
-def _memory(cycle: CycleState, workload: Workload, seen: MemoryReported) -> None:
-    attempt = workload.current
-    known = None if attempt is None else attempt.hibernation
-    if attempt is None or known is None or known.hindrance or is_lease(workload):
+def _memory(cycle: CycleState, workload: Workload, attempt: Attempt, seen: MemoryReported) -> None:
+    known = attempt.hibernation
+    if known is None or known.hindrance or is_lease(workload):
         return
     rate = seen.save_mib_per_s or known.save_mib_per_s
     told = replace(known, memory_mib=seen.memory_mib, save_mib_per_s=rate)
@@ -132,9 +106,8 @@ def _memory(cycle: CycleState, workload: Workload, seen: MemoryReported) -> None
         cycle.put(with_attempt(workload, evolve(attempt, hibernation=told)))
 
 
-def _started(cycle: CycleState, workload: Workload, seen: AttemptStarted) -> None:
-    attempt = workload.current
-    if attempt is None or attempt.started_ms is not None or is_lease(workload):
+def _started(cycle: CycleState, workload: Workload, attempt: Attempt, seen: AttemptStarted) -> None:
+    if attempt.started_ms is not None or is_lease(workload):
         return
     if attempt.state is AttemptState.STARTING:
         known = attempt.hibernation or seen.hibernation
@@ -149,7 +122,9 @@ def _started(cycle: CycleState, workload: Workload, seen: AttemptStarted) -> Non
         drill_records.started(cycle, workload)
 
 
-def _checkpoint(cycle: CycleState, workload: Workload, report: CheckpointReported) -> None:
+def _checkpoint(
+    cycle: CycleState, workload: Workload, _: Attempt, report: CheckpointReported
+) -> None:
     saved = workload.checkpoint
     if saved is not None and saved == report.checkpoint:
         return
@@ -167,3 +142,17 @@ def _checkpoint(cycle: CycleState, workload: Workload, report: CheckpointReporte
         workload,
         data={"step": report.checkpoint.step, "size_bytes": report.checkpoint.size_bytes},
     )
+
+
+#: What follows from a report, given the workload and its current attempt, which it is of.
+_APPLIED: Mapping[type, Callable[[CycleState, Workload, Attempt, Any], object]] = {
+    AttemptStarted: _started,
+    AttemptEnded: lambda cycle, workload, _, end: end_attempt(cycle, workload, end),
+    AttemptFinished: _finished,
+    SliceCleared: lambda cycle, workload, _, __: parking.cleared(cycle, workload),
+    ProgressReported: _progress,
+    CheckpointReported: _checkpoint,
+    FilesKept: _files_kept,
+    TreeReported: _tree,
+    MemoryReported: _memory,
+}
