@@ -29,9 +29,9 @@ from gpucommons.scheduler.core.explain.impossible import (
 )
 from gpucommons.scheduler.core.lending import kept_from_borrowers
 from gpucommons.scheduler.core.model.demand import (
+    borrowing_class,
     milli_gpu,
     must_have,
-    on_cpu_only,
     training_sizes,
     with_milli_gpu,
 )
@@ -238,12 +238,11 @@ def _turn_of_others(cycle: CycleState, workload: Workload) -> str:
 
 
 def _class(cycle: CycleState, workload: Workload, pool: PoolName) -> HoldClass:
-    if on_cpu_only(workload.spec):
-        return HoldClass.CPU
-    borrows = (
-        workload.spec.over_quota and unused_quota.may_borrow(cycle, workload.spec.team, pool) > 0
-    )
-    return HoldClass.OVER_QUOTA if borrows else HoldClass.GUARANTEED
+    spec, found = workload.spec, borrowing_class(workload.spec)
+    if found is HoldClass.CPU:
+        return found
+    borrows = spec.over_quota and unused_quota.may_borrow(cycle, spec.team, pool) > 0
+    return found if borrows else HoldClass.GUARANTEED
 
 
 def whole_milli_gpu_free(cycle: CycleState, pool: PoolName, hold_class: HoldClass) -> list[int]:

@@ -10,6 +10,7 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.resources import Policy, Pool
 from gpucommons.scheduler.core.model.types import (
+    HoldClass,
     Kind,
     PoolName,
     Role,
@@ -124,6 +125,11 @@ def on_cpu_only(spec: Spec) -> bool:
     """It asks for no GPU at all."""
     roles = spec.roles
     return not roles[0].milli_gpu and not any(role.milli_gpu for role in roles)
+
+
+def borrowing_class(spec: Spec) -> HoldClass:
+    """Under which quota it holds what is in none of its own."""
+    return HoldClass.CPU if on_cpu_only(spec) else HoldClass.OVER_QUOTA
 
 
 def is_block_size(milli: int) -> bool:

@@ -17,7 +17,7 @@ from gpucommons.scheduler.amount_words import workers
 from gpucommons.scheduler.core.capacity.capacity_arrays import free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.elastic import gain
-from gpucommons.scheduler.core.model.demand import affordable, bounds, on_cpu_only, price_limit
+from gpucommons.scheduler.core.model.demand import affordable, borrowing_class, bounds, price_limit
 from gpucommons.scheduler.core.model.eviction_cause import StopCause, stop_cause
 from gpucommons.scheduler.core.model.resources import policies_of
 from gpucommons.scheduler.core.model.state import PendingResize
@@ -109,7 +109,7 @@ def _size(
         return best if best < has and best in measured else None
     if wanted or not _is_affordable(cycle, workload, pool):
         return None
-    hold_class = HoldClass.CPU if on_cpu_only(workload.spec) else HoldClass.OVER_QUOTA
+    hold_class = borrowing_class(workload.spec)
     optional = more_workers(cycle, workload, attempt)
     if not optional or not _is_room_for(cycle, pool, optional[0].milli_gpu):
         return None

@@ -18,6 +18,7 @@ from gpucommons.scheduler.core.eviction import policies, solver
 from gpucommons.scheduler.core.lending import kept_from_borrowers
 from gpucommons.scheduler.core.model.demand import (
     Shape,
+    borrowing_class,
     may_have,
     milli_gpu,
     must_have,
@@ -72,7 +73,7 @@ _NO_ROOM: Entry[_Asked, bool] = Entry(
 def consider(cycle: CycleState, workload: Workload) -> None:
     """Give one workload its turn on what is idle; then on what others borrow beyond their share."""
     if _is_sure_of_better(cycle, workload) or finds_nothing_better(
-        cycle, workload, _class(workload)
+        cycle, workload, borrowing_class(workload.spec)
     ):
         return
     if borrow(cycle, workload):
@@ -86,7 +87,7 @@ def consider(cycle: CycleState, workload: Workload) -> None:
 
 def borrow(cycle: CycleState, workload: Workload) -> bool:
     """Start it on what is free to borrowers; False where nothing fits it."""
-    hold_class = _class(workload)
+    hold_class = borrowing_class(workload.spec)
     with without_its_promise(cycle, workload):
         found = (_place_free(cycle, workload, pool, hold_class) for pool in workload.spec.pools)
         placements = next(filter(None, found), ())
@@ -132,10 +133,6 @@ def _is_sure_of_better(cycle: CycleState, workload: Workload) -> bool:
     holders = (cycle.holder_of(attempt_id) for attempt_id in nomination.victims)
     stops = (one.current.stop for one in holders if one is not None and one.current is not None)
     return any(stop is not None and stop.signalled for stop in stops)
-
-
-def _class(workload: Workload) -> HoldClass:
-    return HoldClass.CPU if on_cpu_only(workload.spec) else HoldClass.OVER_QUOTA
 
 
 def _place_free(
@@ -244,7 +241,7 @@ def grow(cycle: CycleState, workload: Workload) -> None:
     """Add borrowed workers to an elastic job that was admitted a moment ago."""
     attempt = workload.current
     spec = workload.spec
-    hold_class = _class(workload)
+    hold_class = borrowing_class(workload.spec)
     if attempt is None or workload.state is not State.STARTING:
         return
     if not spec.over_quota and hold_class is not HoldClass.CPU:
@@ -282,7 +279,7 @@ def _as_a_gang(
 
     With the places that were found one after the other where that would take more of fixed blocks.
     """
-    spec, hold_class = workload.spec, _class(workload)
+    spec, hold_class = workload.spec, borrowing_class(workload.spec)
     must = must_have(spec)
     workers = (*must, *may_have(spec)[: len(found) - len(must)])
     bare = evolve(workload, attempts=workload.attempts[:-1])

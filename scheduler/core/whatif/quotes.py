@@ -15,7 +15,12 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.explain import host_resources
 from gpucommons.scheduler.core.explain.draining import would_stop
 from gpucommons.scheduler.core.explain.reasons import STARTS_WITH, whole_milli_gpu_free
-from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, on_cpu_only, with_milli_gpu
+from gpucommons.scheduler.core.model.demand import (
+    borrowing_class,
+    milli_gpu,
+    must_have,
+    with_milli_gpu,
+)
 from gpucommons.scheduler.core.model.intents import Intent, Submit
 from gpucommons.scheduler.core.model.reason import CANNOT_START, ReasonClass
 from gpucommons.scheduler.core.model.state import Cluster, Outcome
@@ -169,10 +174,11 @@ def _class(cycle: CycleState, job: Workload, pool: PoolName) -> HoldClass:
     held = job.current or job.nomination
     if held is not None:
         return held.hold_class
-    if on_cpu_only(job.spec):
-        return HoldClass.CPU
+    found = borrowing_class(job.spec)
+    if found is HoldClass.CPU:
+        return found
     inside = guaranteed_host_resources.guarantee_covers(cycle, job, pool)
-    return HoldClass.GUARANTEED if inside else HoldClass.OVER_QUOTA
+    return HoldClass.GUARANTEED if inside else found
 
 
 def _when(job: Workload, reason: Reason | None) -> str:
