@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+
+from gpucommons.gpu.log_lines import COUNT_MARK, FORMAT, JsonLines
 
 WINDOW_S = 60.0
 #: Of lines that differ only in what was filled in.
 MOST_OF_A_KIND = 200
 #: Texts that were put together before they were logged make a kind each: of those, so many.
 _MOST_KINDS = 500
-_OURS = "gpucommons_count"
 
 
 @dataclass(slots=True)
@@ -54,7 +56,7 @@ class SaidOnce(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether it is said."""
-        if hasattr(record, _OURS):
+        if hasattr(record, COUNT_MARK):
             return True
         now_s = self._now_s()
         self._tell_counts(now_s - WINDOW_S)
@@ -95,7 +97,7 @@ class SaidOnce(logging.Filter):
             "exc_info": None,
             "exc_text": None,
             "stack_info": None,
-            _OURS: True,
+            COUNT_MARK: True,
         }
         self._say(logging.makeLogRecord(document))
 
@@ -113,8 +115,10 @@ def _line(record: logging.LogRecord) -> Hashable:
 
 
 def log_to_stderr(line: str, *, level: int | str = logging.INFO) -> None:
-    """Log like this to standard error, each line once."""
+    """Log like this to standard error, or as JSON where that is asked for; each line once."""
     handler = logging.StreamHandler()
+    if os.environ.get(FORMAT) == "json":
+        handler.setFormatter(JsonLines())
     once = SaidOnce(handler.handle)
     handler.addFilter(once)
     atexit.register(once.tell_counts)

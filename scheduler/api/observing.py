@@ -1,13 +1,16 @@
-"""What every request has in common: it is counted, and its answer carries the same headers."""
+"""What every request has in common: a number, by which logs know it; it is counted; the same headers."""
 
 from __future__ import annotations
 
+import re
+import secrets
 import time
 from http import HTTPStatus
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gpucommons.gpu.log_lines import REQUEST
 from gpucommons.scheduler.background_tasks.metrics import Metrics
 
 _HEADERS = {
@@ -15,6 +18,9 @@ _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
 }
+#: What a caller may call a request by, so that its own logs and ours are told together.
+_REQUEST_ID = "X-Request-ID"
+_CALLED = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
 class Observing:
@@ -30,13 +36,16 @@ class Observing:
             await self._app(scope, receive, send)
             return
         begun = time.perf_counter()
+        request_id = _request_id(scope)
+        # It stays until the end of the request's own task: what answers failures stands outside of this.
+        REQUEST.set(request_id)
         status = int(HTTPStatus.INTERNAL_SERVER_ERROR)
 
         async def with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message).update(_HEADERS)
+                MutableHeaders(scope=message).update({**_HEADERS, _REQUEST_ID: request_id})
             await send(message)
 
         try:
@@ -45,3 +54,8 @@ class Observing:
             # The router leaves here what it chose; addresses that callers invent have no name.
             name = getattr(scope.get("route"), "name", None) or "none"
             self._metrics.request(scope["method"], name, status, time.perf_counter() - begun)
+
+
+def _request_id(scope: Scope) -> str:
+    asked = Headers(scope=scope).get(_REQUEST_ID, "")
+    return asked if _CALLED.fullmatch(asked) else secrets.token_hex(8)

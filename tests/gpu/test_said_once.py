@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from gpucommons.gpu import said_once
+from gpucommons.gpu.log_lines import REQUEST, JsonLines
 from gpucommons.gpu.said_once import SaidOnce
 
 
@@ -89,3 +91,39 @@ def test_an_error_is_the_same_where_it_was_raised_at_the_same_place(log: Log) ->
     log.once.tell_counts()
 
     assert log.texts == ["in a callback", "said 49 more times: in a callback"]
+
+
+def test_a_line_is_a_document_with_the_request_that_it_belongs_to(log: Log) -> None:
+    lines: list[dict[str, str]] = []
+    form = JsonLines()
+    log.emit = lambda record: lines.append(json.loads(form.format(record)))  # type: ignore[method-assign] # instead
+    before = REQUEST.set("r-1")
+    try:
+        warn("the disk is %s", "full\nand more")
+        warn("the disk is %s", "full\nand more")
+    finally:
+        REQUEST.reset(before)
+    before = REQUEST.set("r-2")
+    try:
+        log.now_s = 100
+        warn("another")
+    finally:
+        REQUEST.reset(before)
+
+    said = [(one["message"], one.get("request_id")) for one in lines]
+    # Who is answered when a count is told has nothing to do with it.
+    assert said == [
+        ("the disk is full\nand more", "r-1"),
+        ("said 1 more times: the disk is full\nand more", None),
+        ("another", "r-2"),
+    ]
+    assert (lines[0]["level"], lines[0]["logger"]) == ("WARNING", "said-once")
+    assert lines[0]["at"].endswith("+00:00")
+
+
+def test_an_error_is_in_its_line() -> None:
+    error = ValueError("broken")
+    record = logging.makeLogRecord({"msg": "it failed", "exc_info": (ValueError, error, None)})
+    document = json.loads(JsonLines().format(record))
+    assert "ValueError: broken" in document["error"]
+    assert "request_id" not in document

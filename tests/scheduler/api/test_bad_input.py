@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -12,7 +14,9 @@ import pytest
 from fastapi import FastAPI
 from service_world import ServiceWorld
 
+from gpucommons.gpu.log_lines import REQUEST
 from gpucommons.scheduler.api.limits.body_limit import MAX_JSON_BYTES
+from gpucommons.scheduler.api.routes import cluster as cluster_module
 from gpucommons.scheduler.api.routes import jobs as jobs_module
 from gpucommons.scheduler.models import ErrorView
 
@@ -161,6 +165,41 @@ async def test_a_bad_address_is_refused(
     assert response.status_code == status, response.text
     assert sentence(response)
     assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+async def test_an_answer_says_the_number_of_its_request(http: httpx.AsyncClient) -> None:
+    given = await http.get("/v1/report", headers={**ANN, "X-Request-ID": "proxy-7:a.b"})
+    assert (given.status_code, given.headers["X-Request-ID"]) == (422, "proxy-7:a.b")
+    seen = {given.headers["X-Request-ID"]}
+    for strange in ("", "a b", "x" * 65, "<script>", "a\tb"):
+        answer = await http.get("/v1/pools", headers={**ANN, "X-Request-ID": strange})
+        seen.add(answer.headers["X-Request-ID"])
+        assert answer.headers["X-Request-ID"].isalnum()
+    assert len(seen) == 6  # each has its own
+
+
+async def test_what_is_logged_for_a_request_knows_its_number(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: list[str] = []
+
+    def fails(*_: object) -> None:
+        known.append(REQUEST.get())  # in the thread in which it is answered
+        raise RuntimeError
+
+    class Keeping(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            known.append(REQUEST.get())
+
+    monkeypatch.setattr(cluster_module.cluster, "pools", fails)
+    handler = Keeping()
+    logging.getLogger("gpucommons.scheduler.api").addHandler(handler)
+    try:
+        with suppress(RuntimeError):
+            await http.get("/v1/pools", headers={**ANN, "X-Request-ID": "r-1"})
+    finally:
+        logging.getLogger("gpucommons.scheduler.api").removeHandler(handler)
+    assert known == ["r-1", "r-1"]
 
 
 async def test_a_refusal_does_not_repeat_what_was_sent(http: httpx.AsyncClient) -> None:
