@@ -49,6 +49,8 @@ class Played:
     #: How it ended, in the product's words; what stood in the way of playing it.
     ended: str
     attempts: int
+    #: What was said of its first stop, with why it was not kept; empty where it was not stopped.
+    stopped: str = ""
     #: The number that it prints at its end; empty where it prints none.
     final: str = ""
     #: How its workers were joined.
@@ -117,6 +119,7 @@ class Stage:
             ),
             ended=view.attempts[-1].ended_text or view.state if view.attempts else view.state,
             attempts=len(view.attempts),
+            stopped=(view.attempts[0].ended_text or "") if len(view.attempts) > 1 else "",
             final=self._final(script, job),
             launcher="" if view.request is None else view.request.launcher,
             launcher_text=made["launcher_text"],

@@ -160,6 +160,8 @@ class Acquaintance:
         self._session = own_session(kernel)
         self._question: str | None = None
         self._is_heard, self._is_idle = asyncio.Event(), asyncio.Event()
+        #: Called where it has answered after it was taken for busy, as on a busy machine.
+        self.when_idle: Callable[[], None] = lambda: None
         stream = kernel._activity_stream
         self._record = stream._recv_callback
         stream.on_recv(self._hear)
@@ -191,8 +193,11 @@ class Acquaintance:
         is_idle = told["content"].get("execution_state") == "idle"
         if is_idle and told["parent_header"]["msg_id"] == self._question:
             # Statuses of cells come in one order with this one: whatever ran before has ended.
-            self._kernel.execution_state = "idle"
+            was_busy, self._kernel.execution_state = self._kernel.execution_state == "busy", "idle"
             self._is_idle.set()
+            if was_busy:
+                # Later, as it reads on in the stream whose message this is.
+                asyncio.get_running_loop().call_soon(self.when_idle)
 
     def renew(self, environ: Mapping[str, str]) -> None:
         """Give it this server's environment; nobody waits for the answer.

@@ -13,6 +13,7 @@ import logging
 import os
 import time
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import zmq
@@ -205,6 +206,7 @@ async def watch(server: Any, keeper: Keeper, acquaintance: Acquaintance, record:
         # Its user may have ended it meanwhile.
         if keeper.record(kernel_id) is not None:
             keeper.say_woken(record, await asyncio.to_thread(tree.why_parked))
+        acquaintance.when_idle = partial(_tell_pages, server, kernel_id)
         await acquaintance.learn_state()
         _tell_pages(server, kernel_id)
         return

@@ -108,8 +108,12 @@ async def test_a_woken_kernel_is_idle_only_once_its_shell_has_answered() -> None
     kernel.say("idle", cell)
     kernel.say("idle", after_wake.own_session(kernel).msg("execute_request", {}))
     assert kernel.execution_state == "busy"
+    told = asyncio.Event()
+    acquaintance.when_idle = told.set
     kernel.say("idle", await kernel.shell.get())
     assert kernel.execution_state == "idle"
+    # Pages that were told that it is at work hear nothing of the answer itself.
+    await told.wait()
     assert kernel.seen_by_jupyter == ["idle"], "of the cell alone"
 
 
