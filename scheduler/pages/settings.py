@@ -17,7 +17,8 @@ SERVICE_NAME = "gpucommons"
 WRITES_OFF = gettext_noop(
     "Quotas and GPUs cannot be changed in the browser here: notebooks share this page's address,"
     " so a hostile notebook could act in your name. Set subdomain_host in JupyterHub, or"
-    " allow_admin_writes where all users are trusted. The gpucommons command works meanwhile."
+    " allow_admin_writes where all users are trusted (scheduler.allowAdminWrites of the chart)."
+    " The gpucommons command works meanwhile, on a cluster in the scheduler's pod."
 )
 
 
