@@ -5,9 +5,10 @@ The hub's options form shows the answer: its choices, and which of them are grey
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.memory_of_share import share_memory_mib
@@ -52,9 +53,9 @@ class OfferedSize:
     text: str
     #: The sentence and what is in it, for screens of other languages.
     code: str
-    values: Mapping[str, str | int]
+    values: Mapping[str, str | int] = field(default_factory=dict)
     #: It waits only because training borrows it, which a ticket wins back.
-    lent: bool
+    lent: bool = False
 
 
 def win_back_s(pool: Pool) -> int:
@@ -85,16 +86,10 @@ def sizes(
 
 
 def _size(cycle: CycleState, ask: Workload, size: int) -> OfferedSize:
-    ask = with_milli_gpu(ask, size)
-    found = _found(cycle, ask, size)
-    return OfferedSize(
-        milli_gpu=size,
-        memory_mib=_memory_mib(cycle, ask.spec.pools[0], size),
-        availability=found.availability,
-        text=found.text,
-        code=found.code,
-        values=found.values,
-        lent=found.lent,
+    memory_mib = _memory_mib(cycle, ask.spec.pools[0], size)
+    said = partial(OfferedSize, milli_gpu=size, memory_mib=memory_mib)
+    return _never(cycle, ask, size, said) or _now_or_later(
+        cycle, with_milli_gpu(ask, size), size, said
     )
 
 
@@ -106,34 +101,26 @@ def _memory_mib(cycle: CycleState, pool: PoolName, size: int) -> int:
     return 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Found:
-    availability: Availability
-    code: str
-    text: str
-    values: Mapping[str, str | int] = field(default_factory=dict)
-    lent: bool = False
+#: What is the same of all answers about a size is said in it already.
+_Said = Callable[..., OfferedSize]
 
 
-def _found(cycle: CycleState, ask: Workload, size: int) -> _Found:
+def _now_or_later(cycle: CycleState, ask: Workload, size: int, said: _Said) -> OfferedSize:
     team, pool = ask.spec.team, ask.spec.pools[0]
-    never = _never(cycle, team, pool, size)
-    if never is not None:
-        return never
     if notebooks.free_place(cycle, ask) is not None:
-        return _Found(availability=Availability.FREE, code="free", text="free now")
+        return said(availability=Availability.FREE, code="free", text="free now")
     left = max(0, unused_quota.of_fixed(cycle, team, pool))
     if size > left:
         asked, has = format_milli_gpu(size), format_milli_gpu(left)
-        return _Found(
+        return said(
             availability=Availability.WAIT,
             code="in-use",
             text=f"needs {asked}, {team} has {has}: wait in line, or ask your admin",
             values={"asked": asked, "team": team, "has": has},
         )
     if notebooks.could_reclaim(cycle, ask):
-        return _lent(cycle, ask, pool)
-    return _Found(
+        return _lent(cycle, ask, pool, said)
+    return said(
         availability=Availability.WAIT,
         code="no-piece",
         text=f"{team}'s notebooks leave no piece of this size: wait in line",
@@ -141,11 +128,12 @@ def _found(cycle: CycleState, ask: Workload, size: int) -> _Found:
     )
 
 
-def _never(cycle: CycleState, team: TeamName, pool: PoolName, size: int) -> _Found | None:
+def _never(cycle: CycleState, ask: Workload, size: int, said: _Said) -> OfferedSize | None:
     """Why the team's blocks never hold a notebook of this size; None where one does."""
-    largest = quota.largest_block(cycle.blocks, team, pool)
+    team = ask.spec.team
+    largest = quota.largest_block(cycle.blocks, team, ask.spec.pools[0])
     if largest == 0:
-        return _Found(
+        return said(
             availability=Availability.NEVER,
             code="no-quota",
             text=f"{team} has no notebook GPUs here: ask your admin",
@@ -154,7 +142,7 @@ def _never(cycle: CycleState, team: TeamName, pool: PoolName, size: int) -> _Fou
     if size <= largest:
         return None
     asked, most = format_milli_gpu(size), format_gpus(largest)
-    return _Found(
+    return said(
         availability=Availability.NEVER,
         code="too-large",
         text=f"needs {asked}, the largest notebook of {team} has {most}: ask your admin",
@@ -162,9 +150,9 @@ def _never(cycle: CycleState, team: TeamName, pool: PoolName, size: int) -> _Fou
     )
 
 
-def _lent(cycle: CycleState, ask: Workload, pool: PoolName) -> _Found:
+def _lent(cycle: CycleState, ask: Workload, pool: PoolName, said: _Said) -> OfferedSize:
     if not reclaim_cooldown.may_win_back(cycle, ask, pool):
-        return _Found(
+        return said(
             availability=Availability.WAIT,
             code="lent-for-now",
             text="lent to training; too many turns of yours were in vain to win it back: wait until it is free",
@@ -172,7 +160,7 @@ def _lent(cycle: CycleState, ask: Workload, pool: PoolName) -> _Found:
     seconds, team = win_back_s(cycle.pools[pool]), ask.spec.team
     text = f"yours, back in {seconds} s: lent to training, which makes room"
     is_free = notebooks.is_free_elsewhere(cycle, ask)
-    return _Found(
+    return said(
         availability=Availability.WAIT,
         code="lent-others-free" if is_free else "lent",
         text=f"{text}; what is free now is not among the notebook GPUs of {team}"

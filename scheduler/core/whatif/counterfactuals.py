@@ -50,7 +50,7 @@ class Counterfactual:
     #: "with 2 GPUs", "on the A100-40", "in pool b", "with priority high".
     change: str
     #: It would have its devices in this very cycle; else once those who are in the way have left.
-    at_once: bool
+    at_once: bool = True
     #: The other size per worker, in milli-GPU.
     milli_gpu: int | None = None
     workers: int | None = None
@@ -118,7 +118,7 @@ def _without_a_blocker(
         held = format_gpus(milli_gpu(must_have(holder.spec)))
         whose = f"{holder.spec.owner}'s {_NAMED[found.kind]}"
         change = f"if {whose} gives back its {held}"
-        yield Counterfactual(change=change, at_once=True, blocker=found)
+        yield Counterfactual(change=change, blocker=found)
 
 
 _NAMED = {
@@ -159,9 +159,7 @@ def _smaller(cluster: Cluster, spec: Spec) -> _Options:
     for size in sorted(_offered(cluster, spec), reverse=True):
         # Who asked for memory would not have it in less.
         if 0 < size < first.milli_gpu and not first.gpu_memory_mib:
-            way = Counterfactual(
-                change=f"with {format_gpus(size)}{each}", at_once=True, milli_gpu=size
-            )
+            way = Counterfactual(change=f"with {format_gpus(size)}{each}", milli_gpu=size)
             yield way, replace(spec, roles=(replace(first, milli_gpu=size), *others))
 
 
@@ -179,7 +177,7 @@ def _leaner(cluster: Cluster, spec: Spec) -> _Options:
             )
             beside = in_words(Load(most.cpu_milli, most.memory_mib))
             yield (
-                Counterfactual(change=f"with {beside} per worker", at_once=True),
+                Counterfactual(change=f"with {beside} per worker"),
                 replace(spec, roles=roles),
             )
 
@@ -205,7 +203,7 @@ def _fewer_workers(cluster: Cluster, spec: Spec) -> _Options:
     fewer = low - 1
     while fewer > 0:
         way = Counterfactual(
-            change=f"with {fewer} worker{'' if fewer == 1 else 's'}", at_once=True, workers=fewer
+            change=f"with {fewer} worker{'' if fewer == 1 else 's'}", workers=fewer
         )
         role = first if spec.min_workers is not None else replace(first, count=fewer)
         least = None if spec.min_workers is None else fewer
@@ -225,7 +223,7 @@ def _other_kinds(cluster: Cluster, spec: Spec) -> _Options:
     for kind in sorted(there - asked) if asked else ():
         roles = tuple(replace(r, gpu_kind=kind) if r.gpu_kind else r for r in spec.roles)
         yield (
-            Counterfactual(change=f"on the {kind}", at_once=True, gpu_kind=kind),
+            Counterfactual(change=f"on the {kind}", gpu_kind=kind),
             replace(spec, roles=roles),
         )
 
@@ -239,13 +237,13 @@ def _other_pools(cluster: Cluster, spec: Spec) -> _Options:
         if pool in spec.pools or not able or spec.team not in cluster.teams:
             continue
         if pool in cluster.teams[spec.team].quotas:
-            way = Counterfactual(change=f"in pool {pool}", at_once=True, pool=pool)
+            way = Counterfactual(change=f"in pool {pool}", pool=pool)
             yield way, replace(spec, pools=(pool,))
 
 
 def _borrowing(cluster: Cluster, spec: Spec) -> _Options:
     if spec.kind is not Kind.NOTEBOOK and not spec.over_quota:
-        way = Counterfactual(change="if it may borrow", at_once=True, over_quota=True)
+        way = Counterfactual(change="if it may borrow", over_quota=True)
         yield way, replace(spec, over_quota=True)
 
 
@@ -257,5 +255,5 @@ def _priorities(cluster: Cluster, spec: Spec) -> _Options:
     for name in sorted(PRIORITIES, key=PRIORITIES.__getitem__):
         higher = PRIORITIES[name] > PRIORITIES[spec.priority]
         if higher and all(name in rule.priorities for rule in rules):
-            way = Counterfactual(change=f"with priority {name}", at_once=True, priority=name)
+            way = Counterfactual(change=f"with priority {name}", priority=name)
             yield way, replace(spec, priority=name)
