@@ -6,7 +6,6 @@ waits for them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
@@ -33,9 +32,9 @@ _OUT = {
 }
 
 
-def fits_nowhere(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> Reason | None:
+def fits_nowhere(cycle: CycleState, workload: Workload) -> Reason | None:
     """It would not even fit if nothing ran."""
-    spec = workload.spec
+    spec, pools = workload.spec, cycle.pools_of(workload.spec)
     if any(fits_empty(cycle, must_have(spec), pool, all_usable=False) for pool in pools):
         return None
     back = [p for p in pools if fits_empty(cycle, must_have(spec), p, all_usable=True)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
@@ -15,14 +13,13 @@ from gpucommons.scheduler.core.placement import can_start, guaranteed_host_resou
 from gpucommons.scheduler.core.queue import unused_quota
 
 
-def limited(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> Reason | None:
+def limited(cycle: CycleState, workload: Workload) -> Reason | None:
     """Quota, not devices, is what is missing."""
     spec, need = workload.spec, milli_gpu(must_have(workload.spec))
+    pools = cycle.pools_of(spec)
     if need == 0 or any(allowed(cycle, workload, pool) >= need for pool in pools):
         return None
-    until_an_admin_acts = _at_no_time(cycle, workload, pools) or _until_there_is_budget(
-        cycle, workload, pools
-    )
+    until_an_admin_acts = _at_no_time(cycle, workload) or _until_there_is_budget(cycle, workload)
     if until_an_admin_acts is not None:
         return until_an_admin_acts
     pool = pools[0]
@@ -53,14 +50,12 @@ def limited(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) ->
     return Reason(code=ReasonClass.LIMIT, text=f"{text}.")
 
 
-def _until_there_is_budget(
-    cycle: CycleState, workload: Workload, pools: Sequence[PoolName]
-) -> Reason | None:
+def _until_there_is_budget(cycle: CycleState, workload: Workload) -> Reason | None:
     """See :func:`.can_start.waits_for_budget`."""
-    if not can_start.waits_for_budget(cycle, workload, pools):
+    if not can_start.waits_for_budget(cycle, workload):
         return None
     team = workload.spec.team
-    found = (cycle.quota_of(team, pool) for pool in pools)
+    found = (cycle.quota_of(team, pool) for pool in cycle.pools_of(workload.spec))
     most = max(one.guaranteed_milli_gpu for one in found)
     text = (
         f"{cycle.teams[team].budget_spent} So {team} may not borrow, and {_in_words(most)} guaranteed to it: at this"
@@ -110,12 +105,12 @@ def _why_it_may_not_borrow(workload: Workload) -> str:
     return f"{team} may not borrow" if workload.spec.over_quota else "this job may not borrow"
 
 
-def _at_no_time(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> Reason | None:
+def _at_no_time(cycle: CycleState, workload: Workload) -> Reason | None:
     """See :func:`.can_start.is_beyond_quota`."""
-    if not can_start.is_beyond_quota(cycle, workload, pools):
+    if not can_start.is_beyond_quota(cycle, workload):
         return None
     spec, workers = workload.spec, must_have(workload.spec)
-    most = can_start.guarantee_at_most(cycle, workload, pools)
+    most = can_start.guarantee_at_most(cycle, workload)
     text = (
         f"Needs {format_gpus(milli_gpu(workers))}, and {_why_it_may_not_borrow(workload).rstrip('.')}. It may use only"
         f" what {spec.team} is guaranteed, {format_gpus(most) if most else 'which is nothing'}: at this size it never"

@@ -186,12 +186,11 @@ def smaller_notebook(cycle: CycleState, workload: Workload) -> int | None:
 
 def for_job(cycle: CycleState, workload: Workload) -> Reason:
     """Why a job waits."""
-    pools = cycle.pools_of(workload.spec)
-    scale_up_reason = scale_up.waits_for_scale_up(cycle, workload, pools)
-    impossible = None if scale_up_reason is not None else fits_nowhere(cycle, workload, pools)
+    scale_up_reason = scale_up.waits_for_scale_up(cycle, workload)
+    impossible = None if scale_up_reason is not None else fits_nowhere(cycle, workload)
     if impossible is not None:
         return impossible
-    limited = limits.limited(cycle, workload, pools)
+    limited = limits.limited(cycle, workload)
     smaller = _smaller_job(cycle, workload)
     unblock = (
         None
@@ -214,7 +213,7 @@ def for_job(cycle: CycleState, workload: Workload) -> Reason:
     else:
         code, text = _no_place(cycle, workload)
         unblock = unblock or _leaner(cycle, workload)
-        scalable = scale_up.pool_to_scale_up(cycle, workload, pools)
+        scalable = scale_up.pool_to_scale_up(cycle, workload)
         text = text if scalable is None else f"{text} {scale_up.may_scale_up(cycle, scalable)}"
     return Reason(code=code, text=text, unblock=unblock, startable_milli_gpu=smaller)
 

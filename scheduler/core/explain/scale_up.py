@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from gpucommons.scheduler.amount_words import duration
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.explain.host_resources import ask_in_words
@@ -13,15 +11,13 @@ from gpucommons.scheduler.core.placement.can_start import fits_empty, fits_templ
 from gpucommons.scheduler.core.quota.template_nodes import template_nodes
 
 
-def pool_to_scale_up(
-    cycle: CycleState, workload: Workload, pools: Sequence[PoolName]
-) -> PoolName | None:
+def pool_to_scale_up(cycle: CycleState, workload: Workload) -> PoolName | None:
     """The first pool that may get nodes on which it would fit; None where there is none."""
     workers = must_have(workload.spec)
     return next(
         (
             pool
-            for pool in pools
+            for pool in cycle.pools_of(workload.spec)
             if template_nodes(cycle.pools[pool], cycle.nodes.values())
             and fits_template_nodes(cycle, workers, pool)
         ),
@@ -29,14 +25,13 @@ def pool_to_scale_up(
     )
 
 
-def waits_for_scale_up(
-    cycle: CycleState, workload: Workload, pools: Sequence[PoolName]
-) -> Reason | None:
+def waits_for_scale_up(cycle: CycleState, workload: Workload) -> Reason | None:
     """It fits no node that is there, were they all idle, and would fit one that may come."""
     workers = must_have(workload.spec)
+    pools = cycle.pools_of(workload.spec)
     if any(fits_empty(cycle, workers, pool, all_usable=False) for pool in pools):
         return None
-    pool = pool_to_scale_up(cycle, workload, pools)
+    pool = pool_to_scale_up(cycle, workload)
     if pool is None:
         return None
     text = f"Needs {ask_in_words(workload)}, for which no node is there yet. {may_scale_up(cycle, pool)}"

@@ -6,7 +6,7 @@ as sentences (``explain.impossible``, ``explain.limits``); nothing is decided by
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from gpucommons.scheduler.core.capacity.capacity import Capacity
@@ -21,6 +21,7 @@ from gpucommons.scheduler.core.model.types import (
     HoldClass,
     Parked,
     PoolName,
+    Spec,
     Workload,
     WorkloadId,
 )
@@ -56,23 +57,23 @@ def could_start(cycle: CycleState, workload: Workload) -> bool:
     """It would start on idle nodes that take work, by a quota that nobody uses."""
     if workload.nomination is not None:
         return True
-    pools = cycle.pools_of(workload.spec)
     if is_lease(workload):
-        return _notebook_could_start(cycle, workload, pools)
-    if not any(fits_empty(cycle, must_have(workload.spec), p, all_usable=False) for p in pools):
+        return _notebook_could_start(cycle, workload)
+    if not any(
+        fits_empty(cycle, must_have(workload.spec), p, all_usable=False)
+        for p in cycle.pools_of(workload.spec)
+    ):
         return False
-    return not is_beyond_quota(cycle, workload, pools) and not waits_for_budget(
-        cycle, workload, pools
-    )
+    return not is_beyond_quota(cycle, workload) and not waits_for_budget(cycle, workload)
 
 
 # --- nodes -----------------------------------------------------------------------------------
 
 
-def _notebook_could_start(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> bool:
+def _notebook_could_start(cycle: CycleState, workload: Workload) -> bool:
     if workload.parked is not None:
         return parked_on(cycle, workload.parked) is not None
-    return any(has_block(cycle, workload, pool) for pool in pools)
+    return any(has_block(cycle, workload, pool) for pool in cycle.pools_of(workload.spec))
 
 
 def has_block(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
@@ -141,31 +142,35 @@ def _empty(cycle: CycleState, *, all_usable: bool) -> Capacity:
 # --- quota -----------------------------------------------------------------------------------
 
 
-def is_beyond_quota(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> bool:
+def is_beyond_quota(cycle: CycleState, workload: Workload) -> bool:
     """It may not borrow and asks for more than the whole guarantee: nothing that ends helps it."""
     spec, need = workload.spec, milli_gpu(must_have(workload.spec))
-    found = [cycle.quota_of(spec.team, pool) for pool in pools]
+    found = _quotas(cycle, spec)
     if not need or (spec.over_quota and any(one.over_quota_weight for one in found)):
         return False
-    return guarantee_at_most(cycle, workload, pools) < need
+    return guarantee_at_most(cycle, workload) < need
 
 
-def guarantee_at_most(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> int:
-    """The largest guarantee that it may use in one of these pools; 0 where it may use none."""
+def guarantee_at_most(cycle: CycleState, workload: Workload) -> int:
+    """The largest guarantee that it may use in one of its pools; 0 where it may use none."""
     if not unused_quota.entitled(cycle, workload):
         return 0
-    team = workload.spec.team
-    found = (cycle.quota_of(team, pool) for pool in pools)
+    found = _quotas(cycle, workload.spec)
     return max((one.guaranteed_milli_gpu for one in found), default=0)
 
 
-def waits_for_budget(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> bool:
+def waits_for_budget(cycle: CycleState, workload: Workload) -> bool:
     """It asks for more than the whole guarantee, and a used-up budget alone keeps it from borrowing."""
     spec, need = workload.spec, milli_gpu(must_have(workload.spec))
-    found = [cycle.quota_of(spec.team, pool) for pool in pools]
+    found = _quotas(cycle, spec)
     if not need or not any(borrows_but_for_budget(cycle, workload, one) for one in found):
         return False
     return max(one.guaranteed_milli_gpu for one in found) < need
+
+
+def _quotas(cycle: CycleState, spec: Spec) -> list[Quota]:
+    """Its team's, pool by pool."""
+    return [cycle.quota_of(spec.team, pool) for pool in cycle.pools_of(spec)]
 
 
 def borrows_but_for_budget(cycle: CycleState, workload: Workload, found: Quota) -> bool:
