@@ -230,8 +230,9 @@ def test_what_is_no_time_is_refused_with_a_sentence(cron: str, zone: str, says: 
     deadline=st.sampled_from([None, 60, 7200]),
     steps=st.lists(
         st.tuples(
-            # How long nobody looked, whether an earlier run goes on, and what the start comes to.
-            st.integers(1, 3 * DAY),
+            # How long nobody looked, or by how much the clock was put back; whether an earlier run goes on,
+            # and what the start comes to.
+            st.integers(1, 3 * DAY) | st.integers(-2 * HOUR, -1),
             st.booleans(),
             st.sampled_from(["stored", "refused", "unavailable"]),
         ),
@@ -249,19 +250,19 @@ def test_no_time_is_unrecorded_and_none_is_started_twice(
     schedule = replace(
         NIGHTLY, cron=cron, time_zone=zone, concurrency=concurrency, starting_deadline_s=deadline
     )
-    standing, now, starts = Standing(), BEGIN, []
-    for passed, goes_on, comes_to in steps:
-        now = Millis(now + passed)
+    looks = _looks(steps)
+    standing, now, starts = Standing(), looks[-1][0], []
+    for at_ms, goes_on, comes_to in looks:
         scheduled = Scheduled(schedule=schedule, standing=standing)
-        found = decide(scheduled, {JOB} if goes_on else (), now)
+        found = decide(scheduled, {JOB} if goes_on else (), at_ms)
         standing = found.standing
         if found.start is not None:
             due = found.start
             if comes_to == "stored":
-                standing = started(standing, due, now, job=JOB, name="nightly-1")
+                standing = started(standing, due, at_ms, job=JOB, name="nightly-1")
                 starts.append(due.due_ms)
             elif comes_to == "refused":
-                standing = record(standing, Outcome.REFUSED, due, now, "no")
+                standing = record(standing, Outcome.REFUSED, due, at_ms, "no")
             else:
                 standing = replace(standing, hindrance="later")
     assert len(starts) == len(set(starts))
@@ -274,6 +275,16 @@ def test_no_time_is_unrecorded_and_none_is_started_twice(
     pending = [one for one in _all_until(schedule, now) if one > standing.seen_ms]
     assert len(pending) <= 1
     assert not pending or standing.hindrance
+
+
+def _looks(steps: list[tuple[int, bool, str]]) -> list[tuple[Millis, bool, str]]:
+    """When somebody looks, and what is there then; last of all at the latest moment that there was."""
+    looks, now = [], BEGIN
+    for passed, goes_on, comes_to in steps:
+        now = Millis(max(BEGIN, now + passed))
+        looks.append((now, goes_on, comes_to))
+    latest = max((at_ms for at_ms, *_ in looks), default=BEGIN)
+    return [*looks, (latest, False, "unavailable")]
 
 
 def _all_until(schedule: Schedule, now: Millis) -> list[Millis]:
