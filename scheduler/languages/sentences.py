@@ -51,9 +51,7 @@ def sentence(text: str) -> str:
 
 def phrase(text: str) -> str:
     """The same of a few words that are no sentence."""
-    if language() == ENGLISH:
-        return text
-    return _one(text, PHRASES) or text
+    return text if not text or language() == ENGLISH else _known_words(language(), text)
 
 
 def translated(text: str) -> str | None:
@@ -65,6 +63,12 @@ def translated(text: str) -> str | None:
 def _known(name: str, text: str) -> str | None:
     with spoken(name):
         return _sentences(text)
+
+
+@lru_cache(_KNOWN)
+def _known_words(name: str, text: str) -> str:
+    with spoken(name):
+        return _one(text, PHRASES) or text
 
 
 def _sentences(text: str) -> str | None:
