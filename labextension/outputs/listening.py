@@ -122,7 +122,10 @@ class Outputs:
             if run.state == "running":
                 # No page has heard all that came around the stop.
                 run.is_unseen = True
-                if _is_woken(kernels.get_kernel(run.kernel_id)):
+                kernel = kernels.get_kernel(run.kernel_id)
+                if _is_woken(kernel):
+                    # A server that was killed may not have noted it yet; whether it is over its shell will say.
+                    kernel.execution_state = "busy"
                     self._behind.setdefault(run.kernel_id, _Behind())
                 _quietly(self._listen, run.kernel_id)
 

@@ -174,6 +174,7 @@ class _Woken:
         self.run = a_run(self.asked["header"]["msg_id"])
         self.streams = heard.kernels.start("k1")
         heard.kernels["k1"].provisioner = SimpleNamespace(is_woken=True)
+        heard.kernels["k1"].execution_state = "starting"
         self.outputs.runs.begin(self.run)
         self.said = [self._line(n) for n in range(5)]
         self.outputs._take(self.said[0])
@@ -188,6 +189,18 @@ class _Woken:
     def says(self, n: int) -> None:
         parts = (json.dumps(part).encode() for part in self.said[n])
         self.streams[-1].say([b"<IDS|MSG>", b"", *parts])
+
+
+def test_a_cell_that_a_killed_server_had_just_begun_is_over_only_once_its_kernel_says_so(
+    heard: _Heard,
+) -> None:
+    woken, kernel = _Woken(heard), heard.kernels["k1"]
+    # Jupyter Server takes the first status of a kernel that starts, of whatever request, for the end of its start.
+    assert kernel.execution_state == "busy"
+    assert [run.state for run in woken.outputs.of("k1", "")] == ["running"]
+
+    kernel.execution_state = "idle"
+    assert [run.state for run in woken.outputs.of("k1", "")] == ["ended"]
 
 
 def test_what_a_woken_kernel_said_before_comes_before_what_it_says_now_and_nothing_twice(
