@@ -98,6 +98,13 @@ def test_a_change_of_what_was_changed_meanwhile_is_refused(store: Store) -> None
     assert [one.pipeline for one in store.pipelines.of(UserName("ada"))] == [retried]
 
 
+def test_a_page_may_be_of_one_name(store: Store) -> None:
+    for one in (FIRST, SECOND):
+        store.pipelines.put(one, next_ms=None)
+    found = store.pipelines.page(Sight(), before=None, limit=9, name="nightly-2")
+    assert [one.pipeline for one in found] == [SECOND]
+
+
 def test_a_name_is_one_owners_once_and_only_the_leader_writes_standings(store: Store) -> None:
     epoch = store.take_lead("me")
     store.pipelines.put(FIRST, next_ms=None)

@@ -102,6 +102,15 @@ def test_a_page_holds_what_somebody_sees_behind_the_last_one(store: Store) -> No
     store.close()
 
 
+def test_a_page_may_be_of_one_name(store: Store) -> None:
+    weekly = replace(NIGHTLY, schedule_id=ScheduleId("s-3"), name="weekly")
+    for one in (NIGHTLY, OTHERS, weekly):
+        store.schedules.put(one, next_ms=Millis(0))
+    all_of_vision = Sight(teams=frozenset({TeamName("vision")}), owner=None)
+    found = store.schedules.page(all_of_vision, after=("", ""), limit=9, name="nightly")
+    assert [one.schedule for one in found] == [NIGHTLY, OTHERS]
+
+
 def test_a_name_is_one_owners_once(store: Store) -> None:
     store.schedules.put(NIGHTLY, next_ms=None)
     store.schedules.put(OTHERS, next_ms=None)
