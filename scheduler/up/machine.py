@@ -70,7 +70,7 @@ class _Plan:
     machine: Machine
     config: ConfigModel
     devices: tuple[Device, ...]
-    #: The scheduler's own teams are in force, whatever stands in the file.
+    #: The scheduler may have teams of its own, whatever stands in the file.
     started_before: bool
 
 

@@ -29,7 +29,7 @@ class Summary:
     folder: StateFolder
     #: Who may log in.
     users: Sequence[str]
-    #: Members of each team, as configured; None after the first start, which alone reads teams from the file.
+    #: Members of each team, as configured; None after the first start: the file is read while there are no teams.
     teams: Mapping[str, Sequence[str]] | None
     devices: Sequence[Device]
     config: Path
@@ -78,7 +78,7 @@ def _login_rows(summary: Summary) -> list[tuple[str, str]]:
 def _quotas_text(summary: Summary) -> str:
     if summary.teams is not None:
         return str(summary.config)
-    return f"as they were saved last: see `gpucommons teams` ({summary.config} was read at the first start)"
+    return f"those of `gpucommons teams` ({summary.config} is read only while there are no teams)"
 
 
 def _users_text(summary: Summary) -> str:

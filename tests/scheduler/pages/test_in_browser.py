@@ -494,7 +494,7 @@ async def test_everything_is_reached_by_keyboard(open_page: Any, scheduler: Any)
         "GPU Commons",
         "GPU use",
         "How right are we?",
-        "What you are told",
+        "Notifications",
         "API",
         "Deutsch",
         "Light or dark",

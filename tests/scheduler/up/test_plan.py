@@ -344,8 +344,8 @@ def test_after_the_first_start_the_file_is_not_named_as_what_is_in_force(
 ) -> None:
     first, later = (screen(folder, settings("--demo"), started_before=one) for one in (False, True))
     assert "Quotas    gpucommons.yaml" in first
-    assert "Quotas    as they were saved last" in later
-    assert "gpucommons.yaml was read at the first start" in later
+    assert "Quotas    those of `gpucommons teams`" in later
+    assert "gpucommons.yaml is read only while there are no teams" in later
     # Who is in which team may have been changed since.
     assert "ada, admin (GPU admin), alice" in later
 
