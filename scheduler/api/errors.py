@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from gpucommons.scheduler.api.observing import common_headers
 from gpucommons.scheduler.errors import (
     BadRequest,
     Conflict,
@@ -162,4 +163,7 @@ async def _http(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return answer(SchedulerError())
+    failed = answer(SchedulerError())
+    # This is answered outside of what gives every other answer its headers.
+    failed.headers.update(common_headers(request.scope))
+    return failed

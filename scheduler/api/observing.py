@@ -37,15 +37,17 @@ class Observing:
             return
         begun = time.perf_counter()
         request_id = _request_id(scope)
-        # It stays until the end of the request's own task: what answers failures stands outside of this.
+        # It stays until the end of the request's own task: what answers failures stands outside of this,
+        # and the leader is asked with the headers that came.
         REQUEST.set(request_id)
+        MutableHeaders(scope=scope)[_REQUEST_ID] = request_id
         status = int(HTTPStatus.INTERNAL_SERVER_ERROR)
 
         async def with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message).update({**_HEADERS, _REQUEST_ID: request_id})
+                MutableHeaders(scope=message).update(common_headers(scope))
             await send(message)
 
         try:
@@ -54,6 +56,11 @@ class Observing:
             # The router leaves here what it chose; addresses that callers invent have no name.
             name = getattr(scope.get("route"), "name", None) or "none"
             self._metrics.request(scope["method"], name, status, time.perf_counter() - begun)
+
+
+def common_headers(scope: Scope) -> dict[str, str]:
+    """What every answer has, once the request has its number."""
+    return {**_HEADERS, _REQUEST_ID: Headers(scope=scope)[_REQUEST_ID]}
 
 
 def _request_id(scope: Scope) -> str:

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -86,7 +85,7 @@ JOBS: list[tuple[dict[str, Any], int, str]] = [
 
 @pytest.fixture
 async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app)
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://api") as client:
         yield client
 
@@ -195,11 +194,17 @@ async def test_what_is_logged_for_a_request_knows_its_number(
     handler = Keeping()
     logging.getLogger("gpucommons.scheduler.api").addHandler(handler)
     try:
-        with suppress(RuntimeError):
-            await http.get("/v1/pools", headers={**ANN, "X-Request-ID": "r-1"})
+        failed = await http.get("/v1/pools", headers={**ANN, "X-Request-ID": "r-1"})
     finally:
         logging.getLogger("gpucommons.scheduler.api").removeHandler(handler)
     assert known == ["r-1", "r-1"]
+    # It is answered outside of what answers all others.
+    assert (failed.status_code, failed.headers["X-Request-ID"]) == (500, "r-1")
+    assert failed.headers["Cache-Control"] == "no-store"
+    assert failed.headers["X-Content-Type-Options"] == "nosniff"
+    assert failed.headers["Content-Security-Policy"].startswith("default-src 'none'")
+    own = await http.get("/v1/pools", headers=ANN)
+    assert (own.status_code, own.headers["X-Request-ID"]) == (500, known[-1])
 
 
 async def test_a_refusal_does_not_repeat_what_was_sent(http: httpx.AsyncClient) -> None:

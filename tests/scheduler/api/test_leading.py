@@ -12,6 +12,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from service_world import ServiceWorld, a_request, an_app, attempt_token
+from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
 from gpucommons.scheduler.api.leading import (
@@ -21,6 +22,8 @@ from gpucommons.scheduler.api.leading import (
     is_rather_for_leader,
 )
 from gpucommons.scheduler.api.limits.body_limit import BodyLimit
+from gpucommons.scheduler.api.observing import Observing
+from gpucommons.scheduler.background_tasks.metrics import Metrics
 from gpucommons.scheduler.leadership.parts import name_of
 from gpucommons.scheduler.service.jobs import jobs
 
@@ -112,6 +115,31 @@ async def test_a_report_is_passed_on_with_the_callers_own_token(
     view = jobs.job(pair.world.service, pair.world.principal("ann"), "digits-1")
     assert view.progress is not None
     assert view.progress.step == 3
+
+
+async def test_a_request_has_one_number_wherever_it_is_answered(pair: Pair) -> None:
+    numbers: list[str] = []
+
+    async def leader(scope: Scope, receive: Receive, send: Send) -> None:
+        async def noting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                numbers.append(Headers(raw=message["headers"])["X-Request-ID"])
+            await send(message)
+
+        await pair.leader(scope, receive, noting)
+
+    follower = ToLeader(
+        an_app(pair.world),
+        leading=lambda: False,
+        leader=lambda: "http://leader",
+        transport=httpx.ASGITransport(leader),
+    )
+    front = httpx.ASGITransport(Observing(follower, metrics=Metrics(pair.world.service.loop)))
+    async with httpx.AsyncClient(transport=front, base_url="http://follower") as http:
+        for asked in ({"X-Request-ID": "r-1"}, {}):
+            answer = await http.get("/v1/activities", headers={**running(pair), **asked})
+            assert answer.headers["X-Request-ID"] == numbers[-1]
+    assert numbers[0] == "r-1" != numbers[1]
 
 
 async def test_refusals_of_the_leader_come_back_as_they_are(
