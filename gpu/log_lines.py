@@ -31,4 +31,5 @@ class JsonLines(logging.Formatter):
             document["request_id"] = request
         if record.exc_info:
             document["error"] = self.formatException(record.exc_info)
-        return json.dumps(document, ensure_ascii=False)
+        # Of letters outside of ASCII some end a line, turn it round or steer a terminal: messages quote callers.
+        return json.dumps(document, ensure_ascii=True)
