@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 import httpx
 
-from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.client import SchedulerClient
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.up.settings import SYSTEM_STATE, default_state_dir
 
@@ -86,35 +85,3 @@ def connect(arguments: argparse.Namespace) -> SchedulerClient:
     except httpx.InvalidURL as error:
         message = f"{url!r} is no scheduler's URL: {error}."
         raise BadRequest(message) from None
-
-
-class _Owned(Protocol):
-    """What belongs to somebody, as the API shows it."""
-
-    @property
-    def owner(self) -> str: ...
-    @property
-    def mine(self) -> bool: ...
-
-
-def owner_and_name(
-    scheduler: SchedulerClient, text: str, named: Callable[[str], Sequence[_Owned]]
-) -> tuple[str, str]:
-    """Read ``OWNER/NAME``, or ``NAME``: the caller's own, else the one that they may see.
-
-    Raises
-    ------
-    BadRequest
-        Where several others have one of that name.
-    """
-    owner, _, name = text.rpartition("/")
-    if owner:
-        return owner, name
-    found = named(name)
-    chosen = [one for one in found if one.mine] or found
-    if len(chosen) > 1:
-        options = ", ".join(f"{one.owner}/{name}" for one in chosen)
-        message = f"Several people have one called {name}: write one of {options}."
-        raise BadRequest(message)
-    # Asked for as the caller's own, what is not there is answered with what to write.
-    return chosen[0].owner if chosen else scheduler.send(calls.whoami()).name, name

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import argparse
 import uuid
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.cli.connect import connect, owner_and_name
+from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.options import add_max_mib
+from gpucommons.scheduler.cli.owned_names import (
+    PIPELINE,
+    add_owned_name,
+    shown,
+    to_change,
+    to_look_at,
+)
 from gpucommons.scheduler.cli.present import printable, say, show, table
 from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
-from gpucommons.scheduler.client import SchedulerClient, calls, pipeline_calls
+from gpucommons.scheduler.client import calls, pipeline_calls
 from gpucommons.scheduler.client.documents.jobs import Bounds
 from gpucommons.scheduler.client.documents.pipelines import read_pipeline, steps_in_order
 from gpucommons.scheduler.models.text.state_words import state_words
@@ -42,13 +48,9 @@ def add_commands(
     again.set_defaults(run=steer, call=pipeline_calls.retry_pipeline, word="begins anew")
     end = own.add_parser("cancel", parents=[shared], help="end it, or a step and what needs it")
     end.set_defaults(run=steer, call=pipeline_calls.cancel_pipeline, word="is being cancelled")
-    for command in (one, again, end):
-        command.add_argument(
-            "pipeline",
-            metavar="NAME",
-            help="your own or one that you may see; OWNER/NAME where several have one",
-        )
+    add_owned_name(one, "pipeline", looks=True)
     for command in (again, end):
+        add_owned_name(command, "pipeline")
         command.add_argument("--step", help="from this one on (default: all that it can mean)")
 
 
@@ -91,25 +93,23 @@ def listing(arguments: argparse.Namespace) -> int:
 def detail(arguments: argparse.Namespace) -> int:
     """One pipeline."""
     with connect(arguments) as scheduler:
-        view = scheduler.send(pipeline_calls.pipeline(*_asked_for(scheduler, arguments)))
+        view = to_look_at(scheduler, PIPELINE, arguments.pipeline)
     show(view, describe(view), output=arguments.output)
     return 0
-
-
-def _asked_for(scheduler: SchedulerClient, arguments: argparse.Namespace) -> tuple[str, str]:
-    def named(name: str) -> Sequence[models.PipelineView]:
-        return scheduler.send(pipeline_calls.pipelines(name=name)).pipelines
-
-    return owner_and_name(scheduler, arguments.pipeline, named)
 
 
 def steer(arguments: argparse.Namespace) -> int:
     """Retry or cancel one."""
     with connect(arguments) as scheduler:
-        owner, name = _asked_for(scheduler, arguments)
+        owner, name = to_change(scheduler, PIPELINE, arguments.pipeline)
         view = scheduler.send(arguments.call(owner, name, arguments.step))
-    show(view, f"{arguments.step or view.name} {arguments.word}", output=arguments.output)
+    what = shown(view) if arguments.step is None else _step_of(view, arguments.step)
+    show(view, f"{what} {arguments.word}", output=arguments.output)
     return 0
+
+
+def _step_of(view: models.PipelineView, step: str) -> str:
+    return step if view.mine else f"{step} of {shown(view)}"
 
 
 def describe(view: models.PipelineView) -> str:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.cli.connect import connect, owner_and_name
+from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.options import add_max_mib
+from gpucommons.scheduler.cli.owned_names import (
+    SCHEDULE,
+    add_owned_name,
+    shown,
+    to_change,
+    to_look_at,
+)
 from gpucommons.scheduler.cli.present import printable, show, table
 from gpucommons.scheduler.cli.schedules import describing, trigger_options
 from gpucommons.scheduler.cli.schedules.documents import read_schedule
@@ -42,11 +48,7 @@ def add_commands(
     one = own.add_parser(
         "show", parents=[shared], help="the next times, and what became of the last"
     )
-    one.add_argument(
-        "schedule",
-        metavar="NAME",
-        help="your own or one that you may see; OWNER/NAME where several have one",
-    )
+    add_owned_name(one, "schedule", looks=True)
     one.set_defaults(run=detail)
     again = own.add_parser("repeat", parents=[shared], help="start a job that ran again and again")
     again.add_argument("job", help="name or id; its files and environment stay as they were")
@@ -56,11 +58,7 @@ def add_commands(
     _add_models(own, shared)
     for name, (_, text) in _STEERING.items():
         command = own.add_parser(name, parents=[shared], help=text)
-        command.add_argument(
-            "schedule",
-            metavar="NAME",
-            help="your own or one that you may see; OWNER/NAME where several have one",
-        )
+        add_owned_name(command, "schedule")
         command.set_defaults(run=steer, steering=name)
     file = own.add_parser(
         "apply", parents=[shared], help="make one as a YAML file says, or write it anew"
@@ -79,18 +77,14 @@ def _add_models(
         parents=[shared],
         help="post a value of a metric; where it falls below that of a trigger, a run starts",
     )
-    told.add_argument("schedule", metavar="NAME")
+    add_owned_name(told, "schedule")
     told.add_argument("metric", help="such as accuracy")
     told.add_argument("value", type=float)
     told.set_defaults(run=post_metric)
     chosen = own.add_parser(
         "promote", parents=[shared], help="let the model of one of its runs be the promoted one"
     )
-    chosen.add_argument(
-        "schedule",
-        metavar="NAME",
-        help="your own or one that you may see; OWNER/NAME where several have one",
-    )
+    add_owned_name(chosen, "schedule")
     chosen.add_argument("job", metavar="RUN", help="a run of it, such as nightly-7")
     chosen.set_defaults(run=promote)
 
@@ -223,7 +217,7 @@ def post_metric(arguments: argparse.Namespace) -> int:
     """Tell a schedule a value of a metric."""
     posted = models.MetricPost(name=arguments.metric, value=arguments.value)
     with connect(arguments) as scheduler:
-        owner, name = _asked_for(scheduler, arguments)
+        owner, name = to_change(scheduler, SCHEDULE, arguments.schedule)
         view = scheduler.send(schedule_calls.post_metric(owner, name, posted))
     lines = [describing.trigger(one, view) for one in view.triggers if one.value == arguments.value]
     show(view, printable("\n".join(lines)), output=arguments.output)
@@ -234,9 +228,10 @@ def promote(arguments: argparse.Namespace) -> int:
     """Choose a model."""
     chosen = models.PromotionRequest(job=arguments.job)
     with connect(arguments) as scheduler:
-        owner, name = _asked_for(scheduler, arguments)
+        owner, name = to_change(scheduler, SCHEDULE, arguments.schedule)
         view = scheduler.send(schedule_calls.promote_schedule(owner, name, chosen))
-    show(view, printable(describing.promoted(view).strip()), output=arguments.output)
+    text = printable(describing.promoted(view).strip())
+    show(view, text if view.mine else f"{shown(view)}: {text}", output=arguments.output)
     return 0
 
 
@@ -256,24 +251,17 @@ def listing(arguments: argparse.Namespace) -> int:
 def detail(arguments: argparse.Namespace) -> int:
     """One schedule."""
     with connect(arguments) as scheduler:
-        view = scheduler.send(schedule_calls.schedule(*_asked_for(scheduler, arguments)))
+        view = to_look_at(scheduler, SCHEDULE, arguments.schedule)
     show(view, describing.describe(view), output=arguments.output)
     return 0
-
-
-def _asked_for(scheduler: SchedulerClient, arguments: argparse.Namespace) -> tuple[str, str]:
-    def named(name: str) -> Sequence[models.ScheduleView]:
-        return scheduler.send(schedule_calls.schedules(name=name)).schedules
-
-    return owner_and_name(scheduler, arguments.schedule, named)
 
 
 def steer(arguments: argparse.Namespace) -> int:
     """Suspend, resume or remove one."""
     call, text = _STEERING[arguments.steering]
     with connect(arguments) as scheduler:
-        view = scheduler.send(call(*_asked_for(scheduler, arguments)))
-    show(view, f"{view.name} {text}", output=arguments.output)
+        view = scheduler.send(call(*to_change(scheduler, SCHEDULE, arguments.schedule)))
+    show(view, f"{shown(view)} {text}", output=arguments.output)
     return 0
 
 

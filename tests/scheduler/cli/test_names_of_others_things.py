@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import Cli, WatchedWorld
+
+from gpucommons.scheduler.client import pipeline_calls
 
 STEPS = "name: assembly\nsteps:\n  clean: {run: train.py}\n"
 SPACE = "run: train.py\nspace: {lr: [0.1, 0.2]}\nobjective: {metric: loss}\nbudget: {trials: 2}\nname: search\n"
@@ -59,10 +63,61 @@ def test_ones_own_comes_first_and_of_several_others_one_is_to_be_named(
     assert cli("pipeline", "show", "assembly-1", "--output", "json").json["owner"] == "ann"
 
 
-def test_what_is_steered_by_its_name_alone_is_still_its_owners_or_a_leads(
-    cli: Cli, made: Path
+@pytest.mark.parametrize(
+    ("words", "has"),
+    [
+        (("schedule", "remove", "nightly"), "no schedule nightly"),
+        (("schedule", "suspend", "nightly"), "no schedule nightly"),
+        (("schedule", "resume", "nightly"), "no schedule nightly"),
+        (("schedule", "run", "nightly"), "no schedule nightly"),
+        (("schedule", "promote", "nightly", "nightly-1"), "no schedule nightly"),
+        (("schedule", "metric", "nightly", "accuracy", "1"), "no schedule nightly"),
+        (("pipeline", "cancel", "assembly-1"), "no pipeline assembly-1"),
+        (("pipeline", "retry", "assembly-1"), "no pipeline assembly-1"),
+    ],
+)
+def test_a_name_alone_never_changes_what_another_has(
+    cli: Cli, made: Path, words: tuple[str, ...], has: str
 ) -> None:
-    refused = cli("schedule", "suspend", "nightly")
+    refused = cli(*words, by="ada")
+    assert refused.code == 4
+    assert f"You have {has}. Somebody else has: write alf/{words[2]}." in refused.err
+    assert "suspended" not in cli("schedule", "show", "nightly").out
+    assert "running" in cli("pipeline", "show", "assembly-1").out
+    of_alf(cli, made, by="ann")
+    several = cli(*words, by="ada").err
+    assert all(f"{owner}/{words[2]}" in several for owner in ("alf", "ann"))
+
+
+def test_what_a_lead_changes_of_another_is_answered_with_its_owner(cli: Cli, made: Path) -> None:
+    refused = cli("schedule", "suspend", "alf/nightly")
     assert (refused.code, "only its owner, a lead of vision" in refused.err) == (5, True)
-    assert "no more runs start" in cli("schedule", "suspend", "nightly", by="ada").out
-    assert "is being cancelled" in cli("pipeline", "cancel", "assembly-1", by="ada").out
+    steered = {
+        ("schedule", "suspend", "alf/nightly"): "alf/nightly suspended",
+        ("schedule", "resume", "alf/nightly"): "alf/nightly goes on",
+        ("schedule", "remove", "alf/nightly"): "alf/nightly removed",
+        ("pipeline", "cancel", "alf/assembly-1"): "alf/assembly-1 is being cancelled",
+    }
+    for words, says in steered.items():
+        assert says in cli(*words, by="ada").out
+    assert cli("pipeline", "run", str(made.parent / "pipeline.yaml"), by="alf").code == 0
+    step = cli("pipeline", "cancel", "alf/assembly-2", "--step", "clean", by="ada").out
+    assert "clean of alf/assembly-2 is being cancelled" in step
+    assert cli("schedule", "remove", "nightly").code == 4
+
+
+def test_ones_own_is_found_behind_more_of_that_name_than_a_page_holds(
+    cli: Cli, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_alf(cli, made, by="ada")
+    whole = pipeline_calls.pipelines
+
+    def newest(cursor: str | None = None, *, name: str | None = None) -> Any:
+        asked = whole(cursor, name=name)
+        return replace(asked, query={**asked.query, "limit": "1"})
+
+    monkeypatch.setattr(pipeline_calls, "pipelines", newest)
+    seen = cli("pipeline", "show", "assembly-1", "--output", "json", by="alf")
+    assert seen.json["owner"] == "alf"
+    ended = cli("pipeline", "cancel", "assembly-1", by="alf")
+    assert ended.out == "assembly-1 is being cancelled\n"
