@@ -4,11 +4,15 @@ its arguments, and made again from the message's translation.
 It is said in English, and so it is stored, compared and logged, on all replicas and by older releases
 beside. The messages stand in :mod:`~gpucommons.scheduler.languages.core_messages` and others beside it.
 What none of them matches stays as it is, whole: half a sentence in each language helps nobody.
+
+Names of users, their paths and what their programs print stand in such texts: one may be made to be hard
+to take apart. What is long, deep, or takes many tries stays in English too.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 
 from gpucommons.scheduler.languages import (
@@ -28,6 +32,8 @@ _END = re.compile(r"(?<=\.) ")
 #: Names that a reader with more rights gets to see at a sentence's end.
 _NAMED = re.compile(r"(.+) (\([^()]+\))\.")
 _KNOWN = 4096
+#: Characters of a text, messages within messages, and parts of it that are held against all messages.
+MOST_CHARACTERS, _MOST_DEEP, MOST_TRIES = 1000, 12, 300
 #: By the last part of a placeholder's name: what may stand there, and whether it has words of its own.
 _VALUES = {
     "number": r"[\d.,<⅛¼⅜½⅝¾⅞]+",
@@ -51,89 +57,165 @@ def sentence(text: str) -> str:
 
 def phrase(text: str) -> str:
     """The same of a few words that are no sentence."""
-    return text if not text or language() == ENGLISH else _known_words(language(), text)
+    return _known_words(language(), text) if _is_to_be_told(text) else text
 
 
 def translated(text: str) -> str | None:
     """The same; None where it is not known in the reader's language."""
-    return text if not text or language() == ENGLISH else _known(language(), text)
+    if not text or language() == ENGLISH:
+        return text
+    return _known(language(), text) if _is_to_be_told(text) else None
+
+
+def _is_to_be_told(text: str) -> bool:
+    return 0 < len(text) <= MOST_CHARACTERS and language() != ENGLISH
 
 
 @lru_cache(_KNOWN)
 def _known(name: str, text: str) -> str | None:
     with spoken(name):
-        return _sentences(text)
+        return Reading().of_sentences(text)
 
 
 @lru_cache(_KNOWN)
 def _known_words(name: str, text: str) -> str:
     with spoken(name):
-        return _one(text, PHRASES) or text
+        return Reading().of_phrase(text) or text
 
 
-def _sentences(text: str) -> str | None:
-    """One sentence or several, the longest that is known first."""
-    for end in (len(text), *reversed([found.start() for found in _END.finditer(text)])):
-        head = _one(text[:end], SENTENCES)
-        if head is None:
-            continue
-        rest = text[end:].lstrip()
-        after = _sentences(rest) if rest else ""
-        if after is not None:
-            return f"{head} {after}".rstrip()
+class _GivenUpError(Exception):
+    """It is too much to take apart."""
+
+
+class Reading:
+    """One text that is taken apart: no part is tried twice, and it ends after so many tries."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+        self._deep = 0
+        self._said: dict[tuple[bool, str], str | None] = {}
+
+    def of_sentences(self, text: str) -> str | None:
+        """None where one of them is not known."""
+        return self._unless_given_up(self._sentences, text)
+
+    def of_phrase(self, text: str) -> str | None:
+        """None where it is not known."""
+        return self._unless_given_up(self._phrase, text)
+
+    @staticmethod
+    def _unless_given_up(said: Callable[[str], str | None], text: str) -> str | None:
+        try:
+            return said(text)
+        except _GivenUpError:
+            return None
+
+    def _sentences(self, text: str) -> str | None:
+        """One sentence or several, the longest that is known first."""
+
+        def heads(start: int) -> Iterator[tuple[str | None, int]]:
+            for end in (len(text), *reversed([gap for gap in gaps if gap > start])):
+                yield self._one(text[start:end], SENTENCES), _beyond_blanks(text, end)
+
+        gaps = [found.start() for found in _END.finditer(text)]
+        said = _joined(heads, len(text))
+        return None if said is None else " ".join(said)
+
+    def _list(self, value: str) -> str | None:
+        """Phrases and names with commas between, and commas within some."""
+
+        def heads(start: int) -> Iterator[tuple[str | None, int]]:
+            for end in (len(value), *reversed([comma for comma in commas if comma > start])):
+                head = value[start:end]
+                name = head if _A_NAME.fullmatch(head) else None
+                yield self._phrase(head) or name, min(end + 2, len(value))
+
+        commas = [found.start() for found in re.finditer(", ", value)]
+        said = None if value.endswith(", ") else _joined(heads, len(value))
+        return None if said is None else ", ".join(said)
+
+    def _phrase(self, value: str) -> str | None:
+        return self._one(value, PHRASES)
+
+    def _one(self, text: str, messages: tuple[str, ...]) -> str | None:
+        key = (messages is SENTENCES, text)
+        if key not in self._said:
+            self._said[key] = self._tried(text, messages)
+        return self._said[key]
+
+    def _tried(self, text: str, messages: tuple[str, ...]) -> str | None:
+        if self.tries >= MOST_TRIES or self._deep >= _MOST_DEEP:
+            raise _GivenUpError
+        self.tries += 1
+        self._deep += 1
+        found = self._filled(text, messages)
+        if found is None and messages is SENTENCES and (named := _NAMED.fullmatch(text)):
+            found = self._filled(f"{named[1]}.", messages)
+            found = None if found is None else f"{found.removesuffix('.')} {named[2]}."
+        self._deep -= 1
+        return found
+
+    def _filled(self, text: str, messages: tuple[str, ...]) -> str | None:
+        for message, pattern in _patterns(messages):
+            found = pattern.fullmatch(text)
+            if found is None:
+                continue
+            values = {name: self._value(name, value) for name, value in found.groupdict().items()}
+            if None not in values.values():
+                return gettext(message, **values)
+        return None
+
+    def _value(self, name: str, value: str) -> str | None:
+        """An argument: a name or number as it is, words in the reader's language."""
+        kind = name.rpartition("_")[2]
+        if kind == "text":
+            return self._sentences(value)
+        if kind == "number":
+            # A space between thousands, as on all pages; the decimal sign as the catalogue writes one.
+            spaced = value.replace(",", "\N{NARROW NO-BREAK SPACE}")
+            return spaced.replace(".", gettext("1.5")[1])
+        if kind == "list":
+            return self._list(value)
+        return self._phrase(value) if kind == "words" else value
+
+
+def _joined(
+    heads: Callable[[int], Iterator[tuple[str | None, int]]], length: int
+) -> list[str] | None:
+    """What is said of each part up to the end, by what may stand at a place and where it leads.
+
+    Without recursion, as there may be many parts; a place that led nowhere is not looked at again.
+    """
+    said: list[str] = []
+    dead: set[int] = set()
+    path = [(0, heads(0))]
+    while path:
+        start, ahead = path[-1]
+        for head, after in ahead:
+            if head is None or after in dead:
+                continue
+            said.append(head)
+            if after >= length:
+                return said
+            path.append((after, heads(after)))
+            break
+        else:
+            dead.add(start)
+            path.pop()
+            if said:
+                said.pop()
     return None
 
 
-def _one(text: str, messages: tuple[str, ...]) -> str | None:
-    found = _filled(text, messages)
-    if found is None and messages is SENTENCES and (named := _NAMED.fullmatch(text)):
-        found = _filled(f"{named[1]}.", messages)
-        return None if found is None else f"{found.removesuffix('.')} {named[2]}."
-    return found
-
-
-def _filled(text: str, messages: tuple[str, ...]) -> str | None:
-    for message, pattern in _patterns(messages):
-        found = pattern.fullmatch(text)
-        if found is None:
-            continue
-        values = {name: _value(name, value) for name, value in found.groupdict().items()}
-        if None not in values.values():
-            return gettext(message, **values)
-    return None
-
-
-def _value(name: str, value: str) -> str | None:
-    """An argument: a name or number as it is, words in the reader's language."""
-    kind = name.rpartition("_")[2]
-    if kind == "text":
-        return _sentences(value)
-    if kind == "number":
-        # A space between thousands, as on all pages; the decimal sign as the catalogue writes one.
-        return value.replace(",", "\N{NARROW NO-BREAK SPACE}").replace(".", gettext("1.5")[1])
-    if kind == "list":
-        return _list(value)
-    return _phrase(value) if kind == "words" else value
-
-
-def _list(value: str) -> str | None:
-    """Phrases and names with commas between, and commas within some."""
-    ends = [found.start() for found in re.finditer(", ", value)]
-    for end in (len(value), *reversed(ends)):
-        head = _phrase(value[:end]) or (value[:end] if _A_NAME.fullmatch(value[:end]) else None)
-        after = None if head is None else _list(value[end + 2 :]) if end < len(value) else ""
-        if head is not None and after is not None:
-            return f"{head}, {after}" if after else head
-    return None
-
-
-def _phrase(value: str) -> str | None:
-    return _one(value, PHRASES)
+def _beyond_blanks(text: str, end: int) -> int:
+    return len(text) - len(text[end:].lstrip())
 
 
 @cache
 def _patterns(messages: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((message, _pattern(message)) for message in messages)
+    """Those without arguments first: “It failed.” is itself, and no cause that is called “It”."""
+    ordered = sorted(messages, key=lambda message: bool(_PLACEHOLDER.search(message)))
+    return tuple((message, _pattern(message)) for message in ordered)
 
 
 def _pattern(message: str) -> re.Pattern[str]:
