@@ -40,6 +40,8 @@ from gpucommons.scheduler.models.jobs.reasons import ForecastView, ReasonView
 
 #: On one job.
 MOST_LABELS = 32
+#: Others that one waits for to succeed.
+MOST_AFTER = 64
 
 
 class RoleRequest(Model):
@@ -89,7 +91,7 @@ class JobRequest(Model):
     #: Per GPU and hour, in the pools' currency: it waits while each of its pools costs more.
     max_price: PricePerHour | None = None
     start_timeout_s: int = Field(default=300, strict=True, ge=1, le=86_400)
-    after: list[Ref] = Field(default_factory=list, max_length=64)
+    after: list[Ref] = Field(default_factory=list, max_length=MOST_AFTER)
     #: Once these are over, however; and once these have ended without success.
     after_any: list[Ref] = Field(default_factory=list, max_length=64)
     after_failed: list[Ref] = Field(default_factory=list, max_length=64)

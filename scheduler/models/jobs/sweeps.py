@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
 from gpucommons.scheduler.models.fields import Model, Name, Ref, View
-from gpucommons.scheduler.models.jobs.jobs import JobRequest
+from gpucommons.scheduler.models.jobs.jobs import MOST_AFTER, JobRequest
 from gpucommons.scheduler.sweeps.sweep import FACTOR
 
 #: As a script calls an option: ``lr``, ``batch-size``.
@@ -190,6 +190,12 @@ class SweepRequest(Model):
         if self.after_each and len(self.after_each) != len(self.given):
             message = f"after_each names {len(self.after_each)} jobs and given has {len(self.given)}: one for each."
             raise ValueError(message)
+        if self.after_each and len(self.job.after) >= MOST_AFTER:
+            message = (
+                f"after names {len(self.job.after)} jobs and after_each one more for each: a job waits for"
+                f" {MOST_AFTER} at most. Name fewer in after."
+            )
+            raise ValueError(message)
         if self.given:
             if sum(map(len, self.given)) > _MOST_GIVEN:
                 message = f"given has more than {_MOST_GIVEN:,} values in all: send it in parts."
@@ -290,7 +296,8 @@ class SweepView(View):
     rungs: list[RungView] = []
     #: Best first; not in lists.
     trials: list[TrialView] = []
-    #: What each of them runs; in lists only of those that go on.
+    #: What each of them runs; in lists only of those that go on, without commands, variables and all
+    #: else that may be long. None also where another release of the scheduler has written it.
     request: JobRequest | None = None
     #: No real GPUs stand behind those that its jobs may get.
     simulated: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from itertools import islice
 
@@ -22,6 +22,7 @@ from gpucommons.scheduler.service.lookup import also_ended, find_jobs
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
 from gpucommons.scheduler.service.views.sweeps import gpus_in_use, known_until, sweep_view
+from gpucommons.scheduler.service.views.where_it_runs import asks_simulated
 from gpucommons.scheduler.sweeps.search_space import check_sampler, most_trials, space_of
 from gpucommons.scheduler.sweeps.sweep import (
     Budget,
@@ -391,5 +392,14 @@ def _view(
         kept = service.store.sweeps.one(kept.sweep.sweep_id) or kept
     jobs = also_ended(service, (one.job for one in trials if one.state is TrialState.LIVE))
     steerable = authorization.sight.steers(principal, kept.sweep.team, kept.sweep.owner)
-    view = sweep_view(kept, trials, jobs, service.loop.cluster, in_full=in_full)
-    return view.model_copy(update={"steerable": steerable})
+    request = _request(kept.sweep)
+    simulated = request is not None and asks_simulated(service.loop.cluster, request)
+    view = sweep_view(kept, trials, jobs, request=request, in_full=in_full)
+    return view.model_copy(update={"steerable": steerable, "simulated": simulated})
+
+
+def _request(sweep: Sweep) -> models.JobRequest | None:
+    """What it runs; None where another release has written that: the others of a list are shown."""
+    with suppress(Misconfigured):
+        return run_again.stored_request(sweep.request, of=sweep.name, remedy="start the sweep anew")
+    return None

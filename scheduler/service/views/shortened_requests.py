@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
 
 #: A longer request loses its longest fields, until it is no longer.
 LISTED_REQUEST_BYTES = 8 << 10
@@ -18,6 +19,8 @@ SHORT_REQUEST_BYTES = 1 << 10
 #: Fields that people fill at any length.
 _LONG = ("env", "labels", "secrets", "after", "near", "data")
 _COMMANDS = "roles.command"
+#: Of jobs these are seldom long.
+_EMPTY_IN_OUTLINE: dict[str, Any] = {"after_any": [], "after_failed": [], "links": []}
 #: A role has a command; nobody takes this for the one that it has.
 _LEFT_OUT = ["…"]
 
@@ -46,6 +49,14 @@ def listed(view: models.JobView, most_bytes: int = LISTED_REQUEST_BYTES) -> mode
         if _bytes(shown) <= most_bytes:
             break
     return view.model_copy(update={"request": shown, "request_lacks": sorted(lacks)})
+
+
+def outlined(request: models.JobRequest) -> models.JobRequest:
+    """What a list shows of what a sweep or a map runs: what it asks for, and by which program it came."""
+    labels = {name: text for name, text in request.labels.items() if name == ORIGIN_LABEL}
+    return request.model_copy(
+        update={**_without(request, [_COMMANDS, *_LONG]), **_EMPTY_IN_OUTLINE, "labels": labels}
+    )
 
 
 def _bytes(request: models.JobRequest) -> int:

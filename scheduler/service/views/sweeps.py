@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, State, Workload, WorkloadId
-from gpucommons.scheduler.service.views.where_it_runs import asks_simulated
+from gpucommons.scheduler.service.views.shortened_requests import outlined
 from gpucommons.scheduler.store.base import LedgerRow
 from gpucommons.scheduler.store.reports.base import written_ms
 from gpucommons.scheduler.sweeps.improvements import with_bests
@@ -37,17 +36,16 @@ def sweep_view(
     kept: Kept,
     trials: Sequence[Trial],
     jobs: Mapping[WorkloadId, Workload],
-    cluster: Cluster,
     *,
+    request: models.JobRequest | None,
     in_full: bool,
 ) -> models.SweepView:
-    """A sweep for who may see its jobs."""
+    """A sweep for who may see its jobs; without its request where another release has written that."""
     sweep, standing = kept.sweep, kept.standing
     goes_on = standing.ended_ms is None and not sweep.stopped
     trials = [_as_it_ended(sweep, one, jobs) for one in trials]
     best = best_of(sweep, trials)
     states = Counter(_state(one, jobs) for one in trials)
-    request = models.JobRequest.model_validate_json(sweep.request)
     record = with_bests(sweep, standing.improvements, trials) if in_full else Improvements()
     return models.SweepView(
         id=sweep.sweep_id,
@@ -82,10 +80,17 @@ def sweep_view(
         improvements_begun_late=record.begun_late,
         rungs=_rungs(sweep, trials),
         trials=[trial_view(one, jobs) for one in _best_first(sweep, trials)] if in_full else [],
-        request=request if in_full or goes_on else None,
+        request=_shown(request, goes_on=goes_on, in_full=in_full),
         unbegun=_unbegun(sweep, trials) if goes_on else [],
-        simulated=asks_simulated(cluster, request),
     )
+
+
+def _shown(
+    request: models.JobRequest | None, *, goes_on: bool, in_full: bool
+) -> models.JobRequest | None:
+    if request is None or in_full:
+        return request
+    return outlined(request) if goes_on else None
 
 
 def _unbegun(sweep: Sweep, trials: Sequence[Trial]) -> list[int]:

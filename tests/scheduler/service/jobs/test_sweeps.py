@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
@@ -125,3 +128,49 @@ def test_the_key_of_a_sweep_stands_for_no_other_and_gives_the_one_that_was_begun
     with pytest.raises(Conflict, match="key"):
         submit(world, a_sweep(budget={"trials": 11}), "k")
     assert submit(world, a_sweep(budget={"trials": 11}), "l").id != made.id
+
+
+def test_what_a_later_release_wrote_is_listed_without_its_request(world: ServiceWorld) -> None:
+    ann, made = world.principal("ann"), submit(world, a_sweep(), "k")
+    before = stored(world)
+    request = json.dumps({**json.loads(before.request), "of_tomorrow": 1})
+    world.store.sweeps.put(replace(before, request=request), before=before)
+    submit(world, a_sweep(), "l")
+    listed = {one.name: one for one in sweeps.sweeps(world.service, ann).sweeps}
+    assert listed["search-2"].request is not None
+    for view in (listed["search-1"], sweeps.sweep(world.service, ann, made.id)):
+        assert (view.request, view.simulated, view.trials_of) == (None, False, 10)
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_lists_say_what_is_asked_for_and_leave_out_what_may_be_long(
+    world: ServiceWorld, *, live: bool
+) -> None:
+    ann, long = world.principal("ann"), "x" * 8_000
+    job = a_request(
+        name="search",
+        role={"milli_gpu": 2000, "command": ["sh", "-c", long]},
+        env={"LONG": long},
+        labels={"origin": "sbatch", "other": "x"},
+    )
+    made = submit(world, a_sweep(job=job), "k")
+    (listed,) = sweeps.sweeps(world.service, ann, live=live).sweeps
+    assert len(listed.model_dump_json()) < 4096
+    request = listed.request
+    assert request is not None
+    assert request.labels == {"origin": "sbatch"}
+    assert [role.milli_gpu for role in request.roles] == [2000]
+    assert (request.priority, request.team) == ("low", "vision")
+    full = sweeps.sweep(world.service, ann, made.id).request
+    assert full is not None
+    assert full.env == {"LONG": long}
+
+
+def test_a_job_that_would_wait_for_more_than_one_may_is_refused_before_it_is_begun() -> None:
+    job = a_request(name="search", after=[f"before-{number}" for number in range(64)])
+    given = {"job": job, "given": [{"lr": 1}]}
+    assert models.SweepRequest.model_validate(given)
+    with pytest.raises(ValidationError, match=r"a job waits for 64 at most\. Name fewer in after"):
+        models.SweepRequest.model_validate({**given, "after_each": ["other-1"]})
+    job = job.model_copy(update={"after": job.after[1:]})
+    assert models.SweepRequest.model_validate({**given, "job": job, "after_each": ["other-1"]})
