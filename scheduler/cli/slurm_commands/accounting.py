@@ -8,13 +8,16 @@ from datetime import datetime
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.present import printable, show, table
+from gpucommons.scheduler.cli.present import printable, say, show, table
+from gpucommons.scheduler.cli.slurm_commands import quantities
 from gpucommons.scheduler.cli.slurm_commands.names import (
+    begun_of,
     jobs_of,
     name_of_script,
     number_of,
     refs_of,
     shown_name,
+    tasks_of,
 )
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import BadRequest
@@ -61,11 +64,21 @@ def sacct(arguments: argparse.Namespace) -> int:
 
 def _asked(scheduler: SchedulerClient, arguments: argparse.Namespace) -> list[models.JobView]:
     if arguments.jobs:
-        return [job for ref in refs_of(arguments.jobs) for job in jobs_of(scheduler, ref)]
+        return [job for ref in refs_of(arguments.jobs) for job in _named(scheduler, ref)]
     owner = arguments.user
     if owner is None and arguments.account is None:
         owner = scheduler.send(calls.whoami()).name
     return scheduler.send(calls.jobs(owner=owner, team=arguments.account)).jobs
+
+
+def _named(scheduler: SchedulerClient, ref: str) -> list[models.JobView]:
+    tasks = tasks_of(scheduler, ref)
+    if tasks is None:
+        return jobs_of(scheduler, ref)
+    if tasks.never:
+        name = f"{tasks.array.name}_[{quantities.ranges(tasks.never)}]"
+        say(f"{name} was cancelled before it began: there is no job to tell of.")
+    return [scheduler.send(calls.job(one)) for one in begun_of(tasks)]
 
 
 def _text(arguments: argparse.Namespace, columns: list[str], rows: list[tuple[str, ...]]) -> str:

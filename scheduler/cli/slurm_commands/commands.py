@@ -156,18 +156,23 @@ def _leave_out(
     array: models.SweepView,
     numbers: Sequence[int],
     arguments: argparse.Namespace,
+    *,
+    never: Sequence[int] = (),
 ) -> Iterator[str]:
-    """Tasks that have not begun never do; those that begin meanwhile are cancelled."""
-    if not numbers:
+    """Tasks that have not begun never do; those that begin meanwhile are cancelled. Of others (``never``)
+    that is so already.
+    """
+    if not (numbers or never):
         return
-    name = f"{array.name}_[{quantities.ranges(numbers)}]"
+    name = f"{array.name}_[{quantities.ranges(sorted({*numbers, *never}))}]"
     if (
         arguments.user in (None, array.owner)
         and arguments.name in (None, base_name(array.name))
         and is_state("queued", arguments.states)
     ):
-        request = models.LeaveOutRequest(numbers=list(numbers))
-        scheduler.send(sweep_calls.leave_out(array.id, request))
+        if numbers:
+            request = models.LeaveOutRequest(numbers=list(numbers))
+            scheduler.send(sweep_calls.leave_out(array.id, request))
         yield f"{name} cancelled before they began"
     else:
         say(f"{name} is not cancelled: --user, --name or --states leaves it out.")
@@ -197,7 +202,9 @@ def _cancelled_named(
         if tasks is None:
             found = jobs_of(scheduler, ref)
         else:
-            unbegun += _leave_out(scheduler, tasks.array, tasks.unbegun, arguments)
+            unbegun += _leave_out(
+                scheduler, tasks.array, tasks.unbegun, arguments, never=tasks.never
+            )
             found = [scheduler.send(calls.job(one)) for one in tasks.jobs]
         if not (arguments.user or arguments.name or arguments.states or _is_one(found, ref)):
             _stop_array(scheduler, ref, found)

@@ -18,6 +18,8 @@ from gpucommons.scheduler.parents import TASK_INDEX
 _TASK = re.compile(r"(?P<array>.+)_(?:(?P<index>\d{1,9})|\[(?P<several>[^\]]*)\])")
 #: Between the names of a list; not between the tasks of one.
 _COMMA = re.compile(r",(?![^\[]*\])")
+#: Of a job: others that must be over, however they ended.
+_ANY_END = "after_any"
 #: So many jobs one can wait for.
 _MOST_WAITED = 64
 _PATIENCE_S, _STEP_S = 30.0, 0.2
@@ -93,16 +95,13 @@ def array_of(scheduler: SchedulerClient, ref: str) -> models.SweepView | None:
 
 
 def jobs_of(scheduler: SchedulerClient, ref: str) -> list[models.JobView]:
-    """The job of this name, the jobs of this array that are begun, or this task of one.
+    """The job of this name, or the jobs of this array that are begun; of its tasks, see :func:`tasks_of`.
 
     Raises
     ------
     NotFound, BadRequest
         When there is nothing of that name.
     """
-    tasks = tasks_of(scheduler, ref)
-    if tasks is not None:
-        return [scheduler.send(calls.job(one)) for one in _begun_of(tasks)]
     if ref.isdecimal():
         return _with_number(scheduler, ref)
     try:
@@ -126,10 +125,12 @@ class Tasks(NamedTuple):
     """Of an array, as somebody named them."""
 
     array: models.SweepView
-    #: Of those that have begun.
+    #: Of those that have begun; of a number that several tasks have, of each of them.
     jobs: Sequence[str]
-    #: Numbers of the others.
+    #: Numbers of those that are to begin.
     unbegun: Sequence[int]
+    #: Numbers of those that were ended before they began.
+    never: Sequence[int]
 
 
 def tasks_of(scheduler: SchedulerClient, ref: str) -> Tasks | None:
@@ -146,20 +147,41 @@ def tasks_of(scheduler: SchedulerClient, ref: str) -> Tasks | None:
     name, several = task["array"], task["several"]
     indices = (int(task["index"]),) if several is None else quantities.indices(several)
     array = array_of(scheduler, name)
-    jobs = {} if array is None else _jobs_by_index(array)
-    for index in indices:
-        if array is None or (index not in jobs and index not in array.unbegun):
-            raise NotFound(f"{name}_{index}: there is no such task of an array.")
-    assert array is not None  # noqa: S101 - one number at least is named
-    begun = [jobs[index] for index in indices if index in jobs]
-    return Tasks(array, begun, [index for index in indices if index not in jobs])
+    known = set[int]() if array is None else _numbers(array)
+    strange = [index for index in indices if index not in known]
+    if array is None or strange:
+        raise NotFound(f"{name}_{strange[0]}: there is no such task of an array.")
+    jobs = _jobs_by_index(array)
+    never = [index for index in indices if index in array.never_begun]
+    unbegun = [
+        index
+        for index in indices
+        if index in array.unbegun or (index not in jobs and index not in never)
+    ]
+    return Tasks(array, [job for index in indices for job in jobs.get(index, ())], unbegun, never)
 
 
-def _jobs_by_index(array: models.SweepView) -> dict[int, str]:
-    return {one.number: one.job_id for one in array.trials if one.job_id}
+def _numbers(array: models.SweepView) -> set[int]:
+    return {*array.unbegun, *array.never_begun, *(one.number for one in array.trials)}
 
 
-def _begun_of(tasks: Tasks) -> Sequence[str]:
+def _jobs_by_index(array: models.SweepView) -> dict[int, list[str]]:
+    """Nothing keeps a list of jobs from giving several the same number."""
+    found: dict[int, list[str]] = {}
+    for one in array.trials:
+        if one.job_id:
+            found.setdefault(one.number, []).append(one.job_id)
+    return found
+
+
+def begun_of(tasks: Tasks) -> Sequence[str]:
+    """The jobs of tasks that have all begun, or never do.
+
+    Raises
+    ------
+    NotFound
+        Where one has yet to begin.
+    """
     if tasks.unbegun:
         message = f"{tasks.array.name}_{tasks.unbegun[0]} has not begun: it waits for the limit of its array."
         raise NotFound(message)
@@ -177,11 +199,12 @@ def waited(
     Raises
     ------
     BadRequest
-        Where an array is too large for that, or begins few at once.
+        Where an array is too large for that, begins few at once, or has tasks that never began and are to
+        end in a certain way.
     """
     found: dict[str, Sequence[str]] = {}
     for field, refs in asked.items():
-        found[field] = [job for ref in refs for job in _begun(scheduler, ref, sleep)]
+        found[field] = [job for ref in refs for job in _begun(scheduler, ref, field, sleep)]
         if len(found[field]) > _MOST_WAITED:
             message = (
                 f"--dependency: {', '.join(refs)} are {len(found[field])} jobs, and one can wait for"
@@ -210,34 +233,54 @@ def corresponding(
         message = f"--dependency=aftercorr:{ref}: there is no array of this name."
         raise NotFound(message)
     jobs = _jobs_by_index(_all_begun(scheduler, array, sleep))
-    lacking = [index for index in indices if index not in jobs]
+    lacking = [index for index in indices if len(jobs.get(index, ())) != 1]
     if lacking:
+        what = f"several tasks {lacking[0]}" if lacking[0] in jobs else f"no task {lacking[0]}"
         message = (
-            f"--dependency=aftercorr:{ref}: {array.name} has no task {lacking[0]}. Give both the same"
+            f"--dependency=aftercorr:{ref}: {array.name} has {what} to wait for. Give both the same"
             " --array, or wait for all of it with afterok."
         )
         raise BadRequest(message)
-    return [jobs[index] for index in indices]
+    return [jobs[index][0] for index in indices]
 
 
-def _begun(scheduler: SchedulerClient, ref: str, sleep: Callable[[float], None]) -> Sequence[str]:
+def _begun(
+    scheduler: SchedulerClient, ref: str, field: str, sleep: Callable[[float], None]
+) -> Sequence[str]:
     tasks = tasks_of(scheduler, ref)
     if tasks is not None:
-        return _begun_of(tasks)
+        _check_began(tasks.array, tasks.never, field)
+        return begun_of(tasks)
     try:
         return [scheduler.send(calls.job(ref)).id]
     except NotFound:
         array = array_of(scheduler, ref)
         if array is None:
             raise
-    return [one.job_id for one in _all_begun(scheduler, array, sleep).trials if one.job_id]
+    array = _all_begun(scheduler, array, sleep)
+    _check_began(array, array.never_begun, field)
+    return _job_ids(array)
+
+
+def _job_ids(array: models.SweepView) -> list[str]:
+    return [one.job_id for one in array.trials if one.job_id]
+
+
+def _check_began(array: models.SweepView, never: Sequence[int], field: str) -> None:
+    """What never began is over, and ended neither well nor badly."""
+    if never and field != _ANY_END:
+        message = (
+            f"--dependency: {array.name}_[{quantities.ranges(sorted(set(never)))}] never began and never"
+            " will: afterok and afternotok cannot wait for that. Name the other tasks, or use afterany."
+        )
+        raise BadRequest(message)
 
 
 def _all_begun(
     scheduler: SchedulerClient, array: models.SweepView, sleep: Callable[[float], None]
 ) -> models.SweepView:
     for _ in range(int(_PATIENCE_S / _STEP_S)):
-        if not array.unbegun and array.begun:
+        if len(_job_ids(array)) + len(array.never_begun) == array.trials_of:
             return array
         if array.max_parallel or array.ended_ms is not None:
             break

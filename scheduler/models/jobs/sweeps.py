@@ -303,6 +303,8 @@ class SweepView(View):
     simulated: bool = False
     #: Of a list of jobs that goes on, numbers of those that have not begun.
     unbegun: list[int] = []
+    #: Of a list of jobs, numbers of those that were ended before they began; not in lists of sweeps.
+    never_begun: list[int] = []
     #: Whether the viewer may stop it and add to its budget.
     steerable: bool = False
 

@@ -23,6 +23,7 @@ from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
 from gpucommons.scheduler.service.views.sweeps import gpus_in_use, known_until, sweep_view
 from gpucommons.scheduler.service.views.where_it_runs import asks_simulated
+from gpucommons.scheduler.sweeps.records import note, on_record
 from gpucommons.scheduler.sweeps.search_space import check_sampler, most_trials, space_of
 from gpucommons.scheduler.sweeps.sweep import (
     Budget,
@@ -64,7 +65,7 @@ def submit_sweep(
         _check_live(service, principal.name)
         check_sweep(service, UserName(principal.name), size_bytes=len(request.model_dump_json()))
         made = _written(service, principal, request)
-        intent = service.ask(principal, _note(made, "started"), key=key, request=request)
+        intent = service.ask(principal, note(made, "started"), key=key, request=request)
     first = intent.action
     assert isinstance(first, NoteSchedule)  # noqa: S101 - the fingerprint names the kind of action
     sweep_id, name = ParentId(first.data["ref"]), first.data["name"]
@@ -234,7 +235,7 @@ def stop_sweep(service: Service, principal: Principal, ref: str) -> models.Sweep
     authorization.sweeps.stop_sweep(principal, found.sweep)
     if found.standing.ended_ms is None and not found.sweep.stopped:
         stopped = replace(found.sweep, stopped=True)
-        service.ask(principal, _note(stopped, "stopped"))
+        service.ask(principal, note(stopped, "stopped"))
         found = _changed(service, principal, found, stopped)
     return _view(service, principal, found)
 
@@ -246,14 +247,18 @@ def leave_out(
     found = _find(service, principal, ref)
     authorization.sweeps.leave_out(principal, found.sweep)
     sweep = found.sweep
-    known = {shown_number(number, values): number for number, values in enumerate(sweep.given, 1)}
+    # Nothing keeps people from giving several the same number: it stands for all of them.
+    known: dict[int, list[int]] = {}
+    for number, values in enumerate(sweep.given, 1):
+        known.setdefault(shown_number(number, values), []).append(number)
     if strange := [number for number in request.numbers if number not in known]:
         raise NotFound(f"{sweep.name} has no job {strange[0]}.")
-    left_out = tuple(sorted({*sweep.left_out, *(known[number] for number in request.numbers)}))
+    meant = (one for number in request.numbers for one in known[number])
+    left_out = tuple(sorted({*sweep.left_out, *meant}))
     if found.standing.ended_ms is None and left_out != sweep.left_out:
         fewer = replace(sweep, left_out=left_out)
         count = len(left_out) - len(sweep.left_out)
-        service.ask(principal, _note(fewer, "changed", f": {count} of its jobs are not to run"))
+        service.ask(principal, note(fewer, "changed", f": {count} of its jobs are not to run"))
         found = _changed(service, principal, found, fewer)
     return _view(service, principal, found)
 
@@ -274,7 +279,7 @@ def add_to_budget(
         _check_goes_on(service, principal, found)
         goes_on = replace(found.sweep, budget=_grown(service, found.sweep, more), stopped=False)
         intent = intent or service.ask(
-            principal, _note(goes_on, "given more budget"), key=key, request=request
+            principal, note(goes_on, "given more budget"), key=key, request=request
         )
         goes_on = replace(goes_on, added=(*goes_on.added, intent.intent_id)[-_REMEMBERED:])
         found = _changed(service, principal, found, goes_on)
@@ -319,7 +324,7 @@ def _changed(service: Service, principal: Principal, found: Kept, changed: Sweep
 def _refusal_on_record(
     service: Service, principal: Principal, sweep: Sweep, change: str
 ) -> AbstractContextManager[None]:
-    return service.refusal_on_record(principal, lambda error: _note(sweep, change, f": {error}"))
+    return service.refusal_on_record(principal, lambda error: note(sweep, change, f": {error}"))
 
 
 def _budget(request: models.SweepRequest) -> Budget:
@@ -348,25 +353,7 @@ def note_over(
     text = f"{sweep.kind.value} {sweep.name} is over: {why}{bad}"
     budget = sweep.budget
     key = f"over-{sweep.sweep_id}-{budget.trials}-{budget.milli_gpu_s}-{budget.until_ms}"
-    service.ask(principal, _on_record(sweep, "over", text, failed=failed), key=key)
-
-
-def _note(sweep: Sweep, change: str, why: str = "") -> NoteSchedule:
-    """On record first, as all that people change is; and bounded as all that they ask for."""
-    text = f"{sweep.kind.value} {sweep.name} of {sweep.owner} was {change}{why}"
-    return _on_record(sweep, change.replace(" ", "-"), text)
-
-
-def _on_record(sweep: Sweep, change: str, text: str, *, failed: int = 0) -> NoteSchedule:
-    """``ref`` is how its page is asked for."""
-    data = {
-        "owner": sweep.owner,
-        "name": sweep.name,
-        "ref": sweep.sweep_id,
-        "failed": failed,
-        "stopped": sweep.stopped,
-    }
-    return NoteSchedule(kind=f"{sweep.kind.value}-{change}", text=text, team=sweep.team, data=data)
+    service.ask(principal, on_record(sweep, "over", text, failed=failed), key=key)
 
 
 def _find(service: Service, principal: Principal, ref: str) -> Kept:

@@ -82,6 +82,7 @@ def sweep_view(
         trials=[trial_view(one, jobs) for one in _best_first(sweep, trials)] if in_full else [],
         request=_shown(request, goes_on=goes_on, in_full=in_full),
         unbegun=_unbegun(sweep, trials) if goes_on else [],
+        never_begun=_never_begun(sweep, trials, goes_on=goes_on) if in_full else [],
     )
 
 
@@ -100,6 +101,18 @@ def _unbegun(sweep: Sweep, trials: Sequence[Trial]) -> list[int]:
         shown_number(number, values)
         for number, values in enumerate(sweep.given, 1)
         if number not in gone
+    ]
+
+
+def _never_begun(sweep: Sweep, trials: Sequence[Trial], *, goes_on: bool) -> list[int]:
+    known = {one.number: one for one in trials}
+    gone = set(sweep.left_out) if goes_on else set(range(1, len(sweep.given) + 1))
+    gone -= known.keys()
+    gone |= {one.number for one in trials if one.state in OVER and one.job is None}
+    return [
+        shown_number(number, values)
+        for number, values in enumerate(sweep.given, 1)
+        if number in gone
     ]
 
 

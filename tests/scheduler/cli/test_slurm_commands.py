@@ -227,13 +227,57 @@ def test_a_task_waits_for_the_one_of_its_index(cli: Cli, old: Path, world: Watch
         upkeep.step()
     states = cli("sacct", "-nP", "-j", "then-1", "-o", "JobID,State").out.split()
     assert "then-1_4|COMPLETED" in states
-    assert "then-1_3|COMPLETED" not in states
+    assert "then-1_3|FAILED" in states
 
     assert "first-1 has no task 7" in cli("sbatch", "--array=7", *words).err
     assert "give it an --array" in cli("sbatch", *words).err
     cli("sbatch", "--array=0-2%1", "-J", "few", "--wrap", "true")
     done = cli("sbatch", "--array=0-2", "--dependency=aftercorr:few-1", "--wrap", "true")
     assert (done.code, "Leave % out of its --array" in done.err) == (2, True)
+
+
+def test_tasks_that_never_began_are_known_and_over(
+    cli: Cli, old: Path, world: WatchedWorld
+) -> None:
+    cli("sbatch", "--array=0-3", "-J", "first", "--wrap", "true")
+    told = "first-1_[2-3] cancelled before they began\n"
+    # Before the next look at the array, and after it.
+    assert (cli("scancel", "first-1_[2-3]").out, cli("scancel", "first-1_[2-3]").out) == (
+        told,
+        told,
+    )
+    upkeep = Sweeps(world.service, epoch=lambda: world.loop.epoch)
+    upkeep.step()
+    upkeep.step()
+    assert cli("scancel", "first-1_3").out == "first-1_[3] cancelled before they began\n"
+    done = cli("sacct", "-nP", "-j", "first-1_[0-2]", "-o", "JobID")
+    assert (done.code, done.out.split()) == (0, ["first-1_0", "first-1_1"])
+    assert "first-1_[2] was cancelled before it began: there is no job to tell of." in done.err
+
+    for word in ("afterok", "afternotok"):
+        for ref, tasks in (("first-1", "2-3"), ("first-1_[1-2]", "2")):
+            done = cli("sbatch", f"--dependency={word}:{ref}", "--wrap", "true")
+            assert done.code == 2
+            assert f"first-1_[{tasks}] never began and never will" in done.err
+    cli("sbatch", "--dependency=afterany:first-1", "-J", "last", "--wrap", "true")
+    assert len(asked(cli, "last-1")["after_any"]) == 2
+    words = ("--dependency=aftercorr:first-1", "-J", "then", "--wrap", "true")
+    assert cli("sbatch", "--array=0-1", *words).code == 0
+    assert "first-1 has no task 2 to wait for" in cli("sbatch", "--array=1-2", *words).err
+
+
+def test_tasks_of_a_stopped_array_are_known(cli: Cli, old: Path, world: WatchedWorld) -> None:
+    cli("sbatch", "--array=0-3%1", "-J", "first", "--wrap", "true")
+    upkeep = Sweeps(world.service, epoch=lambda: world.loop.epoch)
+    upkeep.step()
+    upkeep.step()
+    cli("scancel", "first-1")
+    for _ in range(3):
+        world.pass_time(1000)
+        upkeep.step()
+    assert cli("scancel", "first-1_2").out == "first-1_[2] cancelled before they began\n"
+    assert "never began" in cli("sbatch", "--dependency=afterok:first-1", "--wrap", "true").err
+    assert cli("sbatch", "--dependency=afterany:first-1", "--wrap", "true").code == 0
 
 
 @given(st.sets(st.integers(0, 60), min_size=1))

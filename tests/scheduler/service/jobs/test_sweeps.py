@@ -174,3 +174,19 @@ def test_a_job_that_would_wait_for_more_than_one_may_is_refused_before_it_is_beg
         models.SweepRequest.model_validate({**given, "after_each": ["other-1"]})
     job = job.model_copy(update={"after": job.after[1:]})
     assert models.SweepRequest.model_validate({**given, "job": job, "after_each": ["other-1"]})
+
+
+def test_a_number_stands_for_all_jobs_that_have_it_and_those_that_never_began_are_told(
+    world: ServiceWorld,
+) -> None:
+    ann, index = world.principal("ann"), "SLURM_ARRAY_TASK_ID"
+    given = [{index: 7}, {index: 8}, {index: 7}, {index: 9}]
+    request = {"job": a_request(name="list"), "given": given, "max_parallel": 1}
+    made = submit(world, models.SweepRequest.model_validate(request), "k")
+    assert (made.unbegun, made.never_begun) == ([7, 8, 7, 9], [])
+    out = models.LeaveOutRequest(numbers=[7])
+    left = sweeps.leave_out(world.service, ann, made.id, out)
+    assert (left.unbegun, left.never_begun) == ([8, 9], [7, 7])
+    assert stored(world).left_out == (1, 3)
+    stopped = sweeps.stop_sweep(world.service, ann, made.id)
+    assert (stopped.unbegun, stopped.never_begun) == ([], [7, 8, 7, 9])
