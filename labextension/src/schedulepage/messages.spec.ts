@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 
+import { FORGOTTEN } from '../server/schedules';
 import type { IScheduleRun } from '../server/schedules';
 import { msg } from '../testing/make';
 import { scheduleMessages } from './messages';
@@ -22,8 +23,11 @@ function run(fields: Partial<IScheduleRun>): IScheduleRun {
 it('says what became of a job that the list of jobs has left', () => {
   expect(words.jobState(run({ job_state: 'succeeded' }))).toBe('finished');
   expect(words.jobState(run({ job_state: 'failed' }))).toBe('failed');
-  expect(words.jobState(run({ job_state: null }))).toBe(
+  expect(words.jobState(run({ job_state: FORGOTTEN }))).toBe(
     'its job is no longer kept'
   );
-  expect(words.jobState(run({}))).toBe('');
+});
+
+it('says nothing of a job whose state an earlier scheduler does not tell', () => {
+  expect(words.jobState(run({ job_state: null }))).toBe('');
 });

@@ -1,6 +1,7 @@
 /** Sentences of the page of schedules, which come with its code. */
 import { count, duration } from '../text/format';
 import type { Messages } from '../text/messages';
+import { FORGOTTEN } from '../server/schedules';
 import type { ISchedule, IScheduleRun, ITrigger } from '../server/schedules';
 import { zonedWords } from './zonedtime';
 
@@ -154,10 +155,10 @@ export function scheduleMessages(msg: Messages) {
 
     /** Of a run's job, also of one that the panel's list has left. */
     jobState({ job_state: state }: IScheduleRun): string {
-      if (state === undefined) {
+      if (state == null) {
         return ''; // a scheduler of an earlier release, which does not say
       }
-      return state === null
+      return state === FORGOTTEN
         ? trans.__('its job is no longer kept')
         : (msg.stateWord(state) ?? state);
     },

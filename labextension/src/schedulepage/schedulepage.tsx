@@ -10,6 +10,7 @@ import { dot } from '../model/jobs';
 import { Standing } from '../panel/panel';
 import { told } from '../server/api';
 import {
+  FORGOTTEN,
   ISchedule,
   IScheduleRun,
   promote,
@@ -238,7 +239,8 @@ function RunRow(props: {
   const id = run.job_id;
   // What the list has left is in what the server says of the run.
   const listed = model.jobs?.find(each => each.id === id);
-  const state = listed?.state ?? run.job_state;
+  const state =
+    listed?.state ?? (run.job_state === FORGOTTEN ? null : run.job_state);
   const verdict = msg.verdict(run);
   return (
     <tr data-outcome={run.outcome}>

@@ -1,6 +1,9 @@
 /** Schedules as the server shows them, and the calls about them; they come with the pages that ask. */
 import type { Api } from './api';
 
+/** In the place of the state of a run's job that is no longer kept. */
+export const FORGOTTEN = 'forgotten';
+
 export interface IScheduleRun {
   /** `started`, `missed`, `skipped` or `refused`. */
   outcome: string;
@@ -12,7 +15,7 @@ export interface IScheduleRun {
   text: string;
   job_id?: string | null;
   job_name: string;
-  /** Of its job; null where it is forgotten, and nothing where an earlier release answers. */
+  /** Of its job, or FORGOTTEN; null where none was started, or an earlier release does not say. */
   job_state?: string | null;
   by_hand: boolean;
   /** The trigger whose time it was, and what happened. */

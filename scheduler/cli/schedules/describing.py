@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.present import printable
+from gpucommons.scheduler.models.jobs.schedules import FORGOTTEN
 from gpucommons.scheduler.models.text.state_words import state_words
 
 #: More in a row are not counted one by one.
@@ -109,12 +110,12 @@ def _runs(view: models.ScheduleView) -> Iterator[str]:
             span += f" ({one.cause})"
         data = f" · data {one.version}" if one.version else ""
         verdict = f" · {_VERDICTS[one.verdict]}{one.why}" if one.verdict in _VERDICTS else ""
-        state = "" if one.job_id is None else f" · {_state(one)}"
+        state = f" · {_state(one.job_state)}" if one.job_state else ""
         yield f"  {span}  {one.job_name or f'{one.outcome}: {one.text}'}{state}{data}{verdict}"
 
 
-def _state(run: models.ScheduleRunView) -> str:
-    return state_words(run.job_state) if run.job_state else "its job is no longer kept"
+def _state(state: str) -> str:
+    return "its job is no longer kept" if state == FORGOTTEN else state_words(state)
 
 
 def _next(view: models.ScheduleView) -> str:

@@ -127,6 +127,10 @@ class ScheduleRequest(Model):
         return self
 
 
+#: In the place of the state of a run's job that is no longer kept.
+FORGOTTEN = "forgotten"
+
+
 class ScheduleRunView(View):
     """One time of a schedule, or several that were missed together."""
 
@@ -140,8 +144,8 @@ class ScheduleRunView(View):
     text: str = ""
     job_id: str | None = None
     job_name: str = ""
-    #: Of its job, as its own page shows it; None = none was started, or it ended so long ago that it is
-    #: forgotten.
+    #: Of its job, as its own page shows it, or ``forgotten``: it ended so long ago that it is no longer kept.
+    #: None = none was started, or a scheduler of an earlier release answers, which does not say.
     job_state: str | None = None
     #: Its owner asked for it.
     by_hand: bool = False

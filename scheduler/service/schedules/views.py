@@ -9,7 +9,7 @@ from itertools import islice
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Workload, WorkloadId
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.models.jobs.schedules import PromotedView, TriggerView
+from gpucommons.scheduler.models.jobs.schedules import FORGOTTEN, PromotedView, TriggerView
 from gpucommons.scheduler.models.text.job_summary import what_runs
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.schedules import cron_times, promoting, trigger_state
@@ -86,7 +86,7 @@ def _run(one: Run, jobs: Mapping[WorkloadId, Workload]) -> models.ScheduleRunVie
         text=one.text,
         job_id=one.job,
         job_name=one.job_name,
-        job_state=None if job is None else job.state.value,
+        job_state=_state(one, job),
         by_hand=one.by_hand,
         trigger=one.trigger,
         cause=one.cause,
@@ -95,6 +95,12 @@ def _run(one: Run, jobs: Mapping[WorkloadId, Workload]) -> models.ScheduleRunVie
         why=one.why,
         value=one.value,
     )
+
+
+def _state(one: Run, job: Workload | None) -> str | None:
+    if one.job is None:
+        return None
+    return FORGOTTEN if job is None else job.state.value
 
 
 def _promoted(scheduled: Scheduled) -> PromotedView | None:

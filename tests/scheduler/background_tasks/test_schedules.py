@@ -107,7 +107,7 @@ def test_a_run_says_what_became_of_its_job_for_as_long_as_that_is_kept(world: Se
     world.pass_time(5 * MINUTE)
     assert states() == ["succeeded"]
     world.store.prune(world.loop.epoch, before_ms=Millis(world.now_ms + 1), kept=())
-    assert states() == [None]
+    assert states() == ["forgotten"]
 
 
 def test_a_run_that_goes_on_keeps_the_next_one_out_or_is_replaced(world: ServiceWorld) -> None:

@@ -9,7 +9,9 @@ from command_line import Cli, WatchedWorld, submitted
 
 from gpucommons.scheduler.background_tasks.schedules import Schedules
 from gpucommons.scheduler.cli.schedules.commands import local_zone
+from gpucommons.scheduler.cli.schedules.describing import describe
 from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.models import ScheduleView
 
 ESCAPES = "\x1b]0;owned\x07"
 
@@ -56,6 +58,21 @@ def test_a_script_is_scheduled_listed_run_suspended_and_removed(
     assert [job["name"] for job in cli("jobs", "--all", "--output", "json").json["jobs"]] == [
         "nightly-1"
     ]
+
+
+def test_a_run_is_called_forgotten_where_that_is_said_and_nothing_where_no_state_is(
+    cli: Cli, script: Path
+) -> None:
+    assert cli("submit", str(script), "--name", "nightly", "--schedule", "@daily").code == 0
+    made = cli("schedule", "show", "nightly", "--output", "json").json
+
+    def last(**state: str) -> str:
+        run = {"outcome": "started", "due_ms": 0, "job_id": "j-1", "job_name": "nightly-1"}
+        view = ScheduleView.model_validate(made | {"runs": [run | state]})
+        return describe(view).splitlines()[-1]
+
+    assert last(job_state="forgotten").endswith("nightly-1 · its job is no longer kept")
+    assert last().endswith("nightly-1")
 
 
 def test_a_job_that_ran_is_repeated_on_what_it_may_use(cli: Cli, world: WatchedWorld) -> None:
