@@ -7,6 +7,7 @@ is their private memory above that of a bare interpreter, scaled to the size of 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from gpucommons.gpu.devices.kinds import memory_mib_of
 from gpucommons.gpu.devices.memory_limits import MemoryLimits
 from gpucommons.gpu.devices.topology import DeviceLink
 from gpucommons.gpu.linux.processes import Processes, ProcessLoad, ProcessStat
-from gpucommons.gpu.linux.servers import is_page_helper, is_server
+from gpucommons.gpu.linux.servers import editor_folders, is_editors_own, is_server
 from gpucommons.gpu.node.telemetry import DeviceReading, Holding, ProcessReading
 from gpucommons.gpu.providers.base import MigProfile
 
@@ -88,6 +89,7 @@ class SimulatedGpus:
         self._devices = tuple(devices)
         self._processes = processes
         self._monotonic_ns = monotonic_ns
+        self._editors = editor_folders(os.environ)
         #: Last look at each process, by pid and start.
         self._before: dict[tuple[int, int], _Measured] = {}
         self._looked_ns: int | None = None
@@ -155,7 +157,7 @@ class SimulatedGpus:
         if before is not None and before.is_server is not None:
             return before.is_server
         command = self._processes.command(stat.pid)
-        return is_server(command) or is_page_helper(command)
+        return is_server(command) or is_editors_own(command, self._editors)
 
 
 def _percent(load: ProcessLoad, before: _Measured | None, elapsed_ms: int) -> int | None:

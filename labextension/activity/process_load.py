@@ -85,12 +85,12 @@ class Meter:
     def _helpers(self, root: int) -> set[int]:
         """Editors' own processes: those that the server started, or that one of them did."""
         found: set[int] = set()
-        parents = {root}
+        parents = {one.pid for one in self._now.values() if one.is_helper and one.parent == root}
         while parents:
-            parents = {
-                one.pid for one in self._now.values() if one.is_helper and one.parent in parents
-            } - found
             found |= parents
+            parents = {
+                one.pid for one in self._now.values() if one.is_editors and one.parent in parents
+            } - found
         return found
 
     def _below(self, roots: set[int]) -> list[Process]:

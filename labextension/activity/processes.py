@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import psutil
 
-from gpucommons.gpu.linux.servers import is_page_helper
+from gpucommons.gpu.linux.servers import editor_folders, is_editors_own, is_page_helper
 
 #: Modules that serve a cluster whose workers are a job, beside the kernel that asked for it: nothing of the
 #: user's is computed there, and what they do to keep the cluster together is no work of the notebook's.
@@ -29,8 +29,12 @@ class Process:
     #: Own time and that of its finished children.
     cpu_s: float
     io_bytes: int
-    #: An editor or a language server that serves an open page, with no work of its own.
+    #: An editor or a language server that serves an open page, if the notebook server started it.
     is_helper: bool = False
+    #: An editor's own, with no work of the user's, if an editor started it.
+    is_editors: bool = False
+    #: A head of a cluster, see :data:`CLUSTER_HEADS`.
+    is_head: bool = False
 
     @property
     def key(self) -> Key:
@@ -67,7 +71,13 @@ class OwnProcesses:
                 found |= {child.pid: child for child in process.children(recursive=True)}
         if self._marker is not None:
             found |= self._left_behind(found.keys())
-        read = {pid: one for pid, process in found.items() if (one := _read(process)) is not None}
+        # At each look: an editor may be installed while the server runs.
+        editors = editor_folders(os.environ)
+        read = {
+            pid: one
+            for pid, process in found.items()
+            if (one := _read(process, editors)) is not None
+        }
         return _without_heads(
             {
                 pid: replace(one, parent=self._root) if pid in beside else one
@@ -102,7 +112,7 @@ class OwnProcesses:
 
 def _without_heads(found: Mapping[int, Process]) -> Mapping[int, Process]:
     """These but for heads of clusters and all that is below one."""
-    aside = {pid for pid in found if _is_head(pid)}
+    aside = {pid for pid, one in found.items() if one.is_head}
     below = aside
     while below:
         below = {one.pid for one in found.values() if one.parent in below} - aside
@@ -110,17 +120,14 @@ def _without_heads(found: Mapping[int, Process]) -> Mapping[int, Process]:
     return {pid: one for pid, one in found.items() if pid not in aside}
 
 
-def _is_head(pid: int) -> bool:
-    try:
-        words = psutil.Process(pid).cmdline()
-    except (psutil.Error, OSError):
-        return False
+def _is_head(words: Sequence[str]) -> bool:
     return any(one == "-m" and then in CLUSTER_HEADS for one, then in pairwise(words))
 
 
-def _read(process: psutil.Process) -> Process | None:
+def _read(process: psutil.Process, editors: Sequence[str]) -> Process | None:
     try:
         with process.oneshot():
+            words = _words(process)
             cpu = process.cpu_times()
             return Process(
                 pid=process.pid,
@@ -128,10 +135,20 @@ def _read(process: psutil.Process) -> Process | None:
                 created_s=process.create_time(),
                 cpu_s=cpu.user + cpu.system + cpu.children_user + cpu.children_system,
                 io_bytes=_io_bytes(process),
-                is_helper=is_page_helper(process.cmdline()),
+                is_helper=is_page_helper(words, editors),
+                is_editors=is_editors_own(words, editors),
+                is_head=_is_head(words),
             )
     except (psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
         return None
+
+
+def _words(process: psutil.Process) -> Sequence[str]:
+    """Its command line; none where it may not be read: what it computes counts all the same."""
+    try:
+        return process.cmdline()
+    except (psutil.Error, OSError):
+        return ()
 
 
 def _io_bytes(process: psutil.Process) -> int:

@@ -30,6 +30,7 @@ from ui.browser import launch
 
 from benchmarks.real_scripts import environment
 from gpucommons.gpu.connections.trusted_authorities import trusted_at
+from gpucommons.gpu.linux.servers import editor_folders, is_page_helper
 
 BESIDE = environment.find(environment.EDITORS)
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(300)]
@@ -312,6 +313,10 @@ def test_vs_code_answers_at_a_socket_of_its_user_alone(server: Server) -> None:
     assert not [word for word in first if word.startswith("--port")]
     socket = Path(first[first.index("--socket") + 1])
     assert stat.S_IMODE(socket.stat().st_mode) == 0o600
+    # It is known for an editor, and its folder is found through the links of npm.
+    folders = editor_folders(places(server.folder))
+    assert is_page_helper(first, folders)
+    assert any((Path(folder) / "lib/vscode/product.json").is_file() for folder in folders)
 
 
 @pytest.mark.skipif(CODE_SERVER is None, reason=NO_CODE_SERVER)

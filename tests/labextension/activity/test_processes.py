@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from gpucommons.gpu.linux.servers import is_page_helper
+from gpucommons.gpu.linux.servers import editor_folders, is_editors_own, is_page_helper
 from gpucommons.labextension.activity.process_load import Load, Meter
 from gpucommons.labextension.activity.processes import (
     CLUSTER_HEADS,
@@ -94,30 +94,92 @@ def test_the_server_itself_and_known_trees_are_left_out(world: World) -> None:
 
 
 def test_an_editor_is_no_work_and_what_runs_in_its_terminal_is(world: World) -> None:
-    for pid, parent in ((5, 1), (6, 5)):
-        world.put(pid, parent, is_helper=True)
+    world.put(5, 1, is_helper=True)
+    world.put(6, 5, is_editors=True)
     world.put(7, 6)  # the shell of its terminal
     world.after(10)
-    world.put(6, 5, cpu_s=3, io=10**9, is_helper=True)
+    world.put(6, 5, cpu_s=3, io=10**9, is_editors=True)
     world.after(10)
     assert not world.meter.below(1, without=[2]).busy
     # The same program, where somebody runs it by hand.
-    world.put(8, 7, cpu_s=3, is_helper=True)
+    world.put(8, 7, cpu_s=3, is_helper=True, is_editors=True)
     world.after(10)
     assert world.meter.below(1, without=[2]).busy
 
 
+def test_a_server_in_javascript_that_no_editor_started_is_work(world: World) -> None:
+    world.put(5, 1, is_editors=True)
+    world.after(10)
+    world.put(5, 1, cpu_s=3, is_editors=True)
+    world.after(10)
+    assert world.meter.below(1, without=[2]).busy
+
+
+EDITORS = ("/usr/lib/code-server", "/opt/code-server")
+IN_EDITOR = "/opt/code-server/lib/vscode"
+
+
 @pytest.mark.parametrize(
-    ("command", "helps"),
+    ("command", "helps", "editors"),
     [
-        (["/usr/bin/node", "/opt/code-server/lib/vscode/out/bootstrap-fork", "--type=fileWatcher"], True),
-        (["/opt/code-server/lib/vscode/node_modules/sdk/copilot-runtime", "--headless"], True),
-        (["python", "/home/ann/lib/vscode/train.py"], False),
-        ([], False),
+        (["/usr/bin/node", f"{IN_EDITOR}/out/bootstrap-fork", "--type=fileWatcher"], True, True),
+        ([f"{IN_EDITOR}/node_modules/sdk/copilot-runtime", "--headless"], True, True),
+        (["/usr/lib/code-server/lib/node", "/usr/lib/code-server", "--auth", "none"], True, True),
+        (["node", "/usr/local/bin/code-server", "--auth", "none"], True, True),
+        (["/v/bin/python", "/v/bin/node", "/v/bin/code-server", "--auth"], True, True),
+        (["node", "/v/lib/node_modules/pyright/langserver.index.js", "--stdio"], True, True),
+        (["node", "/v/node_modules/bash-language-server/out/cli.js", "start"], True, True),
+        (["node", "/usr/bin/npm", "prefix", "-g"], True, True),
+        # Anybody's, where an editor did not start it.
+        (["node", "/home/ann/app/server.js"], False, True),
+        (["npm", "run", "serve"], False, True),
+        (["/home/ann/lib/vscode/python", "train.py"], False, False),
+        (["/opt/code-server-of-ann/python", "train.py"], False, False),
+        (["python", "/home/ann/lib/vscode/train.py"], False, False),
+        (["python", "langserver.py"], False, False),
+        ([], False, False),
     ],
-)  # fmt: skip
-def test_parts_of_an_editor_are_known_by_their_commands(command: list[str], helps: bool) -> None:
-    assert is_page_helper(command) is helps
+)
+def test_parts_of_an_editor_are_known_by_their_commands(
+    command: list[str], helps: bool, editors: bool
+) -> None:
+    assert is_page_helper(command, EDITORS) is helps
+    assert is_editors_own(command, EDITORS) is editors
+
+
+def test_the_editor_is_the_one_that_the_tile_starts(tmp_path: Path) -> None:
+    installed = tmp_path / "modules/code-server"
+    entry = installed / "out/node/entry.js"
+    product = installed / "lib/vscode/product.json"
+    for file in (entry, product):
+        file.parent.mkdir(parents=True)
+        file.touch()
+    entry.chmod(0o755)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "code-server").symlink_to(entry)
+    packaged = "/usr/lib/code-server"
+    assert editor_folders({"PATH": str(programs)}) == (packaged, str(installed))
+    asked = {"PATH": str(programs), "CODE_EXECUTABLE": "openvscode-server"}
+    assert editor_folders(asked) == (packaged,)
+
+
+def test_a_command_line_is_read_once_and_one_that_may_not_be_read_hides_no_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[int] = []
+
+    def refused(process: psutil.Process) -> list[str]:
+        read.append(process.pid)
+        raise psutil.AccessDenied(process.pid)
+
+    monkeypatch.setattr(psutil.Process, "cmdline", refused)
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert child.pid in OwnProcesses(os.getpid())()
+        assert read.count(child.pid) == 1
+    finally:
+        child.communicate(b"\n")
 
 
 def test_what_lives_outside_the_tree_is_told_apart(world: World) -> None:
