@@ -20,6 +20,7 @@ from benchmarks.results import write
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks.sweeps import Sweeps
+from gpucommons.scheduler.core.model.demand import every_size
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import ProgressReported
 from gpucommons.scheduler.core.model.types import (
@@ -125,6 +126,7 @@ class World:
             snapshots=Snapshots(self.folder / "snapshots"),
             activity=ActivityBoard(),
             slices=Slices(agent, cluster=lambda: self.loop.cluster, observe=self.loop.observe),
+            why_not=every_size,
             now_ms=self.now,
             new_ids=ids,
             settings=ServiceSettings(executors=("fake",)),

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from gpucommons.scheduler.core.explain.blockers import still_blocks
-from gpucommons.scheduler.core.model.demand import WhyNoSlices, every_size
+from gpucommons.scheduler.core.model.demand import WhyNoSlices
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
@@ -108,10 +108,10 @@ class Forecaster:
         store: Store,
         *,
         now_ms: Callable[[], Millis],
+        why_not: WhyNoSlices,
         budget: Budget | None = None,
         idle_after_ms: int | None = None,
         upcoming: Callable[[], Sequence[UpcomingNode]] = tuple,
-        why_not: WhyNoSlices = every_size,
     ) -> None:
         self._upcoming = upcoming
         self._why_not = why_not

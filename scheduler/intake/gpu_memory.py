@@ -14,9 +14,8 @@ from gpucommons.gpu.slices.memory_of_share import share_memory_mib
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core.model.demand import (
     WhyNoSlices,
-    every_size,
+    pools_that_make,
     training_sizes,
-    without_slices,
 )
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import PoolName, Spec
@@ -56,12 +55,11 @@ def settled(
             raise Misconfigured(message)
         found.append(role.model_copy(update={"milli_gpu": size}))
         # What somebody named is refused with the reason, where pools are chosen.
-        hidden = {} if role.milli_gpu else without_slices(pools, (size,), why_not)
+        able = pools if role.milli_gpu else pools_that_make(pools, (size,), why_not)
         pools = tuple(
             pool
-            for pool in pools
-            if pool not in hidden
-            and memory_of(size, role.gpu_kind, pool, cluster) >= role.gpu_memory_mib
+            for pool in able
+            if memory_of(size, role.gpu_kind, pool, cluster) >= role.gpu_memory_mib
         )
     if not pools:
         message = (
@@ -76,12 +74,11 @@ def smallest(
     kind: str | None,
     pools: tuple[PoolName, ...],
     cluster: Cluster,
-    why_not: WhyNoSlices = every_size,
+    why_not: WhyNoSlices,
 ) -> int:
     """The smallest share of one GPU with so much memory, in any of these pools."""
     for size in _SIZES:
-        hidden = without_slices(pools, (size,), why_not)
-        able = (pool for pool in pools if pool not in hidden)
+        able = pools_that_make(pools, (size,), why_not)
         if any(memory_of(size, kind, pool, cluster) >= memory_mib for pool in able):
             return size
     most = max((memory_of(WHOLE_MILLI_GPU, kind, pool, cluster) for pool in pools), default=0)

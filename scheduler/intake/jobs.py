@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from gpucommons.scheduler.core.model.demand import (
     WhyNoSlices,
-    every_size,
     may_have,
     milli_gpu,
     must_have,
@@ -64,6 +63,7 @@ MAX_COMMANDS_BYTES = 100 << 10
 class Found:
     """What a request refers to, looked up before."""
 
+    why_not: WhyNoSlices
     #: The ids behind ``after``, ``after_any`` and ``after_failed``, and of the latter again.
     after: tuple[WorkloadId, ...] = ()
     after_any: tuple[WorkloadId, ...] = ()
@@ -83,7 +83,6 @@ class Found:
     plan: ChosenPlan | None = None
     #: Workloads of this user that wait already.
     pending: int = 0
-    why_not: WhyNoSlices = every_size
 
 
 def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found: Found) -> Spec:

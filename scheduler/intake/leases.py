@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core.capacity.node_capacity import share_of
-from gpucommons.scheduler.core.model.demand import WhyNoSlices, without_slices
+from gpucommons.scheduler.core.model.demand import WhyNoSlices
 from gpucommons.scheduler.core.model.resources import Pool, Team
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Kind, PoolName, Role, Spec, TeamName, UserName
@@ -109,8 +109,7 @@ def _by_memory(
         (size, pool, memory_of(size, request.gpu_kind, pool, cluster))
         for pool in pools
         for size in cluster.pools[pool].notebook_sizes
-        if size <= largest_block(cluster.blocks, team.name, pool)
-        and not without_slices((pool,), (size,), why_not)
+        if size <= largest_block(cluster.blocks, team.name, pool) and why_not(pool, size) is None
     ]
     able = [(size, pool) for size, pool, has in sizes if has >= memory_mib]
     if able:
@@ -168,11 +167,7 @@ def _check_size(
     asked = format_gpus(request.milli_gpu)
     sizes = sorted(cluster.pools[pool].notebook_sizes)
     if request.milli_gpu not in sizes:
-        offered = ", ".join(
-            format_milli_gpu(size)
-            for size in sizes
-            if not without_slices((pool,), (size,), why_not)
-        )
+        offered = ", ".join(format_milli_gpu(size) for size in sizes if why_not(pool, size) is None)
         message = f"{asked} is not a notebook size of pool {pool}: it offers {offered}."
         raise Misconfigured(message)
     largest = largest_block(cluster.blocks, team.name, pool)
@@ -186,7 +181,7 @@ def _check_size(
     if request.gpu_kind is not None and request.gpu_kind not in kinds:
         message = f"Pool {pool} has no GPU of kind {request.gpu_kind!r}; it has {names(kinds)}."
         raise Misconfigured(message)
-    for why in without_slices((pool,), (request.milli_gpu,), why_not).values():
+    if (why := why_not(pool, request.milli_gpu)) is not None:
         raise Misconfigured(why)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler.core.events.job_size import as_submitted, size_of, with_size
+from gpucommons.scheduler.core.model.demand import WhyNoSlices
 from gpucommons.scheduler.core.model.going_on import Size
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Spec, Workload
@@ -18,7 +19,9 @@ from gpucommons.scheduler.intake.policies import check_policies
 from gpucommons.scheduler.models import JobSize
 
 
-def resized_spec(workload: Workload, asked: JobSize, cluster: Cluster) -> Spec:
+def resized_spec(
+    workload: Workload, asked: JobSize, cluster: Cluster, why_not: WhyNoSlices
+) -> Spec:
     """The job's request at the size that is asked for.
 
     Raises
@@ -41,7 +44,9 @@ def resized_spec(workload: Workload, asked: JobSize, cluster: Cluster) -> Spec:
         raise BadRequest(message)
     memory_mib = workload.spec.roles[0].gpu_memory_mib
     if memory_mib and asked.milli_gpu is not None:
-        least = smallest(memory_mib, workload.spec.roles[0].gpu_kind, workload.spec.pools, cluster)
+        least = smallest(
+            memory_mib, workload.spec.roles[0].gpu_kind, workload.spec.pools, cluster, why_not
+        )
         if asked.milli_gpu < least:
             message = (
                 f"{workload.spec.name} asks for {memory_mib / 1024:.1f} GiB of GPU memory:"

@@ -39,7 +39,13 @@ def report_activity(
 
 
 def _lease_view(service: Service, principal: Principal, lease: Workload) -> models.LeaseView:
-    made = lease_view(lease, principal, service.loop.cluster, service.settings.idle)
+    made = lease_view(
+        lease,
+        principal,
+        service.loop.cluster,
+        service.settings.idle,
+        why_not=service.why_not,
+    )
     activity, lease_id = service.activity, lease.workload_id
     return with_keeps(made, activity.keeps_of(lease_id), parks=activity.parks(lease_id))
 

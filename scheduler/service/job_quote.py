@@ -29,7 +29,7 @@ def quote_job(service: Service, principal: Principal, request: models.JobRequest
     authorization.jobs.quote_job(principal, request.user)
     read = script_reader(service, request)
     spec = checked_spec(service, principal, request, read)
-    quoted = quotes.quote(service.loop.cluster, spec, service.now_ms())
+    quoted = quotes.quote(service.loop.cluster, spec, service.now_ms(), service.why_not)
     return models.Quote(
         hold_class=quoted.hold_class,
         text=" ".join(

@@ -49,7 +49,9 @@ def view(service: Service, principal: Principal, workload_id: WorkloadId) -> mod
 def _view(service: Service, principal: Principal, workload: Workload) -> models.LeaseView:
     likely = service.forecasts.of(workload)
     limits = service.settings.idle
-    made = lease_view(workload, principal, service.loop.cluster, limits, likely)
+    made = lease_view(
+        workload, principal, service.loop.cluster, limits, likely, why_not=service.why_not
+    )
     activity, lease_id = service.activity, workload.workload_id
     made = with_keeps(made, activity.keeps_of(lease_id), parks=activity.parks(lease_id))
     return service.slices.with_cards(made, workload)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.demand import without_slices
 from gpucommons.scheduler.core.model.resources import Pool, Team
 from gpucommons.scheduler.core.model.types import Kind, State, UserName, Workload
 from gpucommons.scheduler.core.quota import quota
@@ -91,7 +90,7 @@ def _offer(
                 lent=size.lent,
             )
             for size in sizes
-            if not without_slices((pool.name,), (size.milli_gpu,), service.why_not)
+            if service.why_not(pool.name, size.milli_gpu) is None
         ],
         isolation=pool.isolation,
         simulated=pool.simulated or any(device.simulated for device in devices),

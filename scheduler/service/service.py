@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from gpucommons.scheduler.core.model.demand import WhyNoSlices, every_size
+from gpucommons.scheduler.core.model.demand import WhyNoSlices
 from gpucommons.scheduler.core.model.intents import Action, Intent, Submit, Verdict
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import Cluster, Observation
@@ -219,13 +219,13 @@ class Service:
     snapshots: SnapshotPlace
     activity: ActivityBoard
     slices: Slices
+    why_not: WhyNoSlices
     now_ms: Callable[[], Millis]
     new_ids: Iterator[str]
     #: Sample data of the demo, in a store of their own; None everywhere else.
     sample: Callable[[], Sample] | None = None
     #: Pools with the prices of the sample data; None where the cluster's hold.
     priced: Mapping[PoolName, Pool] | None = None
-    why_not: WhyNoSlices = every_size
     #: Since when nodes of pools are asked for; None while nobody has looked yet.
     nodes_asked: Callable[[], Mapping[PoolName, Sequence[AskedNode]] | None] = dict
     #: Why no node of a pool can be asked for.

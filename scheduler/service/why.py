@@ -92,7 +92,7 @@ def _answer(
         name=workload.spec.name,
         state=workload.state,
         text=current_state.in_words(cluster.workloads.get(workload_id, workload)),
-        reason=waiting_reason(workload, ways, principal, cluster),
+        reason=waiting_reason(workload, ways, principal, cluster, service.why_not),
         position=position(workload, cluster),
         forecast=forecast_view(service.forecasts.of(workload)),
         ways=[_way_view(way) for way in ways if way.blocker is None],

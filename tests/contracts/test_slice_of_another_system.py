@@ -26,7 +26,7 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks
 from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import NodeSeen
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.on_idle import ON_IDLE
-from gpucommons.scheduler.service import leases, notebook_offers, why
+from gpucommons.scheduler.service import job_quote, leases, notebook_offers, why
 from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.spawner.pods.slice_injection import SliceMakers, slice_injection
@@ -245,3 +245,49 @@ def test_why_proposes_no_size_that_is_not_made_there(world: ServiceWorld) -> Non
     world.pass_time(0)
     found = done(why.why_job(world.service, ann, waits.id))
     assert [way.text for way in found.ways] == ["Would start now with 3 workers."]
+    assert found.reason is not None
+    seen = jobs.job(world.service, ann, waits.id).reason
+    assert seen is not None
+    for told in (found.reason, seen):
+        assert (told.unblock, told.startable_milli_gpu) == (None, None)
+
+
+def test_a_quote_names_no_size_that_is_not_made_there(world: ServiceWorld) -> None:
+    with_place(world, {"provider": "dra"})
+    ann = world.principal("ann")
+    jobs.submit(world.service, ann, a_request(role={"milli_gpu": 1000}), key=None)
+    world.pass_time(0)
+    gang = a_request(role={"milli_gpu": 1000, "count": 4})
+    quoted = job_quote.quote_job(world.service, ann, gang)
+    assert not quoted.starts_now
+    assert "½" not in quoted.text
+    assert quoted.reason is not None
+    assert (quoted.reason.unblock, quoted.reason.startable_milli_gpu) == (None, None)
+
+
+def test_a_ticket_reads_of_no_size_that_is_not_made_there(world: ServiceWorld) -> None:
+    acquired(world)
+    ada = world.principal("ada")
+    asked = models.LeaseRequest(milli_gpu=1000)
+    ticket = done(leases.wait_in_line(world.service, ada, asked, key=None))
+    world.pass_time(0)
+
+    def proposed() -> tuple[str | None, int | None]:
+        told = leases.lease(world.service, ada, ticket.id).reason
+        assert told is not None
+        return told.unblock, told.startable_milli_gpu
+
+    assert proposed() == ("Would start now with ½ GPU.", 500)
+    with_place(world, {"provider": "dra"})
+    assert proposed() == (None, None)
+
+
+def test_another_size_for_memory_is_at_least_one_that_is_made_there(world: ServiceWorld) -> None:
+    with_place(world, {"provider": "dra"})
+    ann = world.principal("ann")
+    jobs.submit(world.service, ann, a_request(role={"milli_gpu": 4000}), key=None)
+    asked = a_request(role={"gpu_memory_mib": 12 * 1024, "milli_gpu": 2000})
+    waits = jobs.submit(world.service, ann, asked, key=None)
+    world.pass_time(0)
+    with pytest.raises(Misconfigured, match="1 GPU is the smallest slice that has it"):
+        jobs.resize(world.service, ann, waits.id, models.JobSize(milli_gpu=500))

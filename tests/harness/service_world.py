@@ -32,6 +32,7 @@ from gpucommons.scheduler.api.authentication import (
     MetricsAuthenticator,
 )
 from gpucommons.scheduler.core.model.actions import StartServer, StopServer
+from gpucommons.scheduler.core.model.demand import every_size
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Cluster, Observation
 from gpucommons.scheduler.core.model.types import (
@@ -251,6 +252,7 @@ class ServiceWorld:
             snapshots=Snapshots(folder / "snapshots"),
             activity=ActivityBoard(),
             slices=Slices(self.agent, cluster=lambda: self.loop.cluster, observe=self.loop.observe),
+            why_not=every_size,
             now_ms=lambda: self.now_ms,
             new_ids=ids,
             settings=ServiceSettings(executors=(executor,)),

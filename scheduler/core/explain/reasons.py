@@ -27,6 +27,7 @@ from gpucommons.scheduler.core.explain.impossible import (
     has_its_block_out,
     waits_for_nodes,
 )
+from gpucommons.scheduler.core.explain.offered_size import STARTS_WITH
 from gpucommons.scheduler.core.lending import kept_from_borrowers
 from gpucommons.scheduler.core.model.demand import (
     borrowing_class,
@@ -45,10 +46,6 @@ from gpucommons.scheduler.core.placement import guaranteed_host_resources
 from gpucommons.scheduler.core.queue import reclaim_cooldown, unused_quota
 from gpucommons.scheduler.core.quota import quota
 
-#: How the sentence about a smaller size begins.
-STARTS_WITH = "Would start now with "
-#: Sizes of notebooks that people are offered instead.
-_SMALLER = (8000, 4000, 2000, 1000, 500, 250, 125)
 _HOUR = duration(WITHDRAWALS_REMEMBERED_MS // 1000)
 _LARGEST_NODE: Entry[PoolName, int] = Entry("GPUs of the largest node", Fact.REFRESHED)
 _FREE_PER_NODE: Entry[tuple[PoolName, HoldClass], list[int]] = Entry(
@@ -143,7 +140,7 @@ def for_notebook(cycle: CycleState, workload: Workload) -> Reason:
     left = max(0, unused_quota.of_fixed(cycle, spec.team, pool))
     largest = quota.largest_block(cycle.blocks, spec.team, pool)
     smaller = smaller_notebook(cycle, workload)
-    unblock = None if smaller is None else f"Would start now with {format_gpus(smaller)}."
+    unblock = None if smaller is None else f"{STARTS_WITH}{format_gpus(smaller)}."
     if fixed == 0:
         text = f"{spec.team} has no notebook GPUs in pool {pool}."
         code, unblock = ReasonClass.LIMIT, "Ask an admin for fixed quota, or start without a GPU."
@@ -173,9 +170,10 @@ def for_notebook(cycle: CycleState, workload: Workload) -> Reason:
 
 
 def smaller_notebook(cycle: CycleState, workload: Workload) -> int | None:
-    """The largest smaller size that would start now."""
+    """The largest smaller size that its pool offers and that would start now."""
     asked = milli_gpu(must_have(workload.spec))
-    for size in _SMALLER:
+    pool = cycle.pools.get(workload.spec.pools[0])
+    for size in () if pool is None else sorted(pool.notebook_sizes, reverse=True):
         if size < asked and notebooks.free_place(cycle, with_milli_gpu(workload, size)):
             return size
     return None

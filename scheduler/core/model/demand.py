@@ -174,16 +174,12 @@ def every_size(_pool: PoolName, _milli_gpu: int) -> None:
     """Why a pool makes no slices of a size, where all pools make all sizes."""
 
 
-def without_slices(
+def pools_that_make(
     pools: Iterable[PoolName], sizes: Iterable[int], why_not: WhyNoSlices
-) -> dict[PoolName, str]:
-    """Pools that do not make all of these sizes, and why.
-
-    The one rule for what is offered, chosen for somebody, or proposed: none of these sizes there.
-    """
+) -> tuple[PoolName, ...]:
+    """Those of these pools that make slices of all of these sizes: no other is offered or proposed."""
     asked = tuple(sizes)
-    reasons = ((pool, why_not(pool, size)) for pool in pools for size in asked)
-    return {pool: why for pool, why in reasons if why is not None}
+    return tuple(pool for pool in pools if all(why_not(pool, size) is None for size in asked))
 
 
 def sizes_of(spec: Spec) -> tuple[int, ...]:

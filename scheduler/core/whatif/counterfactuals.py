@@ -19,12 +19,11 @@ from gpucommons.scheduler.core.model.demand import (
     PRIORITIES,
     WhyNoSlices,
     bounds,
-    every_size,
     milli_gpu,
     must_have,
+    pools_that_make,
     sizes_of,
     training_sizes,
-    without_slices,
 )
 from gpucommons.scheduler.core.model.holds import Load
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_final
@@ -73,7 +72,7 @@ def ways(
     cluster: Cluster,
     workload_id: WorkloadId,
     now_ms: Millis,
-    why_not: WhyNoSlices = every_size,
+    why_not: WhyNoSlices,
 ) -> Iterator[Counterfactual]:
     """The smallest change of each kind that would help, cheapest to give first."""
     workload = cluster.workloads.get(workload_id)
@@ -91,9 +90,9 @@ def ways(
     ):
         found: Counterfactual | None = None
         for way, spec in kind(cluster, workload.spec):
-            hidden = without_slices(spec.pools, sizes_of(spec), why_not)
-            able = tuple(pool for pool in spec.pools if pool not in hidden)
-            if not able:
+            able = pools_that_make(spec.pools, sizes_of(spec), why_not)
+            # Another size does not change its pools: who takes one that some of them lack is refused.
+            if not able or (way.milli_gpu is not None and able != spec.pools):
                 continue
             changed = replace(workload, spec=replace(spec, pools=able))
             at_once = _helps(cluster, changed, now_ms)

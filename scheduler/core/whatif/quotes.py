@@ -14,11 +14,14 @@ from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.explain import host_resources
 from gpucommons.scheduler.core.explain.draining import would_stop
-from gpucommons.scheduler.core.explain.reasons import STARTS_WITH, whole_milli_gpu_free
+from gpucommons.scheduler.core.explain.offered_size import as_made, without_size
+from gpucommons.scheduler.core.explain.reasons import whole_milli_gpu_free
 from gpucommons.scheduler.core.model.demand import (
+    WhyNoSlices,
     borrowing_class,
     milli_gpu,
     must_have,
+    pools_that_make,
     with_milli_gpu,
 )
 from gpucommons.scheduler.core.model.intents import Intent, Submit
@@ -63,25 +66,28 @@ class Quoted:
     free_milli_gpu: int
 
 
-def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
+def quote(cluster: Cluster, spec: Spec, now_ms: Millis, why_not: WhyNoSlices) -> Quoted:
     """Say under which quota a job would run, and whether at once.
 
     Raises SchedulerError where a submit would be refused, with the same sentence.
     """
     outcome, job = _submitted(cluster, spec, now_ms)
+    job = replace(job, reason=as_made(job.reason, spec, why_not))
     reason = _reason(cluster, outcome.cluster, job, now_ms)
     cycle = _refreshed(cluster, now_ms)
     pool = _pool_held_or_asked(outcome.cluster, job)
     hold_class = _class(cycle, job, pool)
     use = cycle.use(spec.team, pool)
     guaranteed = unused_quota.guarantees(cycle, pool).get(spec.team, 0)
+    left = max(0, guaranteed - use.guaranteed)
+    made_there = pools_that_make(spec.pools, (left,), why_not) == spec.pools
     # Of what it may not have it is not said that it borrows it, or that nobody could take it back.
     quota_words = (
         ()
         if reason is not None and reason.code in _BARRED
         else (
             _share(cycle, job, pool, hold_class),
-            _guaranteed_with(cluster, cycle, job, pool, guaranteed - use.guaranteed),
+            _guaranteed_with(cluster, cycle, job, pool, left) if made_there else "",
         )
     )
     return Quoted(
@@ -133,8 +139,7 @@ def _reason(before: Cluster, after: Cluster, job: Workload, now_ms: Millis) -> R
     at_size = None if size is None else _at(before, job, size, now_ms)
     if size is None or (at_size is not None and at_size.state is State.STARTING):
         return reason
-    said = reason.unblock if not (reason.unblock or "").startswith(STARTS_WITH) else None
-    return replace(reason, unblock=said, startable_milli_gpu=None)
+    return without_size(reason)
 
 
 def _at(cluster: Cluster, job: Workload, milli_gpu: int, now_ms: Millis) -> Workload | None:

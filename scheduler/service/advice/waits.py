@@ -44,7 +44,7 @@ def quoted(service: Service, specs: Mapping[Size, Spec]) -> dict[Size, Wait | No
     found: dict[Size, Wait | None] = {}
     for size, spec in specs.items():
         try:
-            quote = quotes.quote(cluster, spec, now_ms)
+            quote = quotes.quote(cluster, spec, now_ms, service.why_not)
         except SchedulerError as error:
             found[size] = replace(NOT_KNOWN, note=str(error))
             continue

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.job_size import check_resizable, size_of
 from gpucommons.scheduler.core.going_on.ways import saved_by
-from gpucommons.scheduler.core.model.demand import sizes_of, without_slices
+from gpucommons.scheduler.core.model.demand import pools_that_make, sizes_of
 from gpucommons.scheduler.core.model.intents import Action, Cancel, Pause, ResizeJob, Resume, Submit
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import (
@@ -73,7 +73,9 @@ def view_of(service: Service, principal: Principal, workload: Workload) -> model
     likely = service.forecasts.of(workload)
     now_ms = service.now_ms()
     workload = service.last_points.told(workload, service.store, now_ms)
-    view = job_view(workload, principal, service.loop.cluster, likely, now_ms=now_ms)
+    view = job_view(
+        workload, principal, service.loop.cluster, likely, now_ms=now_ms, why_not=service.why_not
+    )
     if view.request is None:
         return view
     hindrance = snapshots.again_hindrance(service, principal, workload)
@@ -208,10 +210,13 @@ def _waiting(
 
 def _able(service: Service, spec: Spec, *, chosen: bool) -> tuple[PoolName, ...]:
     """Its pools, without those that make no slices of its sizes; none of the chosen may be one."""
-    obstacles = without_slices(spec.pools, sizes_of(spec), service.why_not)
-    able = tuple(pool for pool in spec.pools if pool not in obstacles)
-    if obstacles and (chosen or not able):
-        raise Misconfigured(next(iter(obstacles.values())))
+    able = pools_that_make(spec.pools, sizes_of(spec), service.why_not)
+    if able and not chosen:
+        return able
+    asked = ((pool, size) for pool in spec.pools for size in sizes_of(spec))
+    for pool, size in asked:
+        if (why := service.why_not(pool, size)) is not None:
+            raise Misconfigured(why)
     return able
 
 
@@ -357,7 +362,7 @@ def resize(
     found = find_job(service, principal, ref)
     authorization.jobs.resize_job(principal, found)
     check_resizable(found)
-    spec = resized_spec(found, size, service.loop.cluster)
+    spec = resized_spec(found, size, service.loop.cluster, service.why_not)
     _able(service, spec, chosen=True)
     action = ResizeJob(workload_id=found.workload_id, size=size_of(spec))
     return steered(service, principal, found, action)

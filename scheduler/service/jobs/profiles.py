@@ -92,7 +92,7 @@ def _check(
         own["environment"] = ""
     job = request.job.request("profile").model_copy(update=own)
     member = replace(principal, teams=principal.teams | {TeamName(team)})
-    job_spec(job, member, service.loop.cluster, Found())
+    job_spec(job, member, service.loop.cluster, Found(why_not=service.why_not))
 
 
 def _find(service: Service, team: str, name: str) -> Profile:

@@ -8,11 +8,12 @@ from pathlib import PurePosixPath
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.elastic import gain
 from gpucommons.scheduler.core.events.nodes.unhealthy_devices import told_to
+from gpucommons.scheduler.core.explain.offered_size import as_made
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.badges import is_safe_to_borrow
 from gpucommons.scheduler.core.going_on.hibernating import is_kept
 from gpucommons.scheduler.core.going_on.image_places import for_all_pools
-from gpucommons.scheduler.core.model.demand import on_cpu_only, placed_milli_gpu
+from gpucommons.scheduler.core.model.demand import WhyNoSlices, on_cpu_only, placed_milli_gpu
 from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.intents import Intent, Submit
 from gpucommons.scheduler.core.model.lifecycle import is_final
@@ -63,13 +64,14 @@ def queued(intent: Intent) -> Workload:
     )
 
 
-def job_view(
+def job_view(  # noqa: PLR0913 - all that a part of the view is read from
     workload: Workload,
     principal: Principal,
     cluster: Cluster,
     forecast: Forecast | None = None,
     *,
     now_ms: int,
+    why_not: WhyNoSlices,
 ) -> models.JobView:
     """A job as this caller sees it."""
     spec = workload.spec
@@ -99,7 +101,7 @@ def job_view(
         since_ms=workload.since_ms,
         ended_ms=workload.ended_ms,
         ended_text=workload.ended_text if in_full else None,
-        reason=waiting_reason(workload, ways, principal, cluster)
+        reason=waiting_reason(workload, ways, principal, cluster, why_not)
         if in_full
         else reason_class(workload.reason),
         position=position(workload, cluster),
@@ -127,10 +129,15 @@ def job_view(
 
 
 def waiting_reason(
-    workload: Workload, ways: Sequence[Counterfactual], principal: Principal, cluster: Cluster
+    workload: Workload,
+    ways: Sequence[Counterfactual],
+    principal: Principal,
+    cluster: Cluster,
+    why_not: WhyNoSlices,
 ) -> models.ReasonView | None:
     """Why something waits, with what the person can do about it."""
-    found = reason_view(workload.reason, ways, names_of_others(workload, principal, cluster))
+    reason = as_made(workload.reason, workload.spec, why_not)
+    found = reason_view(reason, ways, names_of_others(workload, principal, cluster))
     if found is None:
         return None
     return found.model_copy(update={"blocker": blocker_view(workload, ways, principal, cluster)})

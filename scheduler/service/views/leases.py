@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.nodes.unhealthy_devices import told_to
-from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.explain.offered_size import as_made
+from gpucommons.scheduler.core.model.demand import WhyNoSlices, placed_milli_gpu
 from gpucommons.scheduler.core.model.holds import slice_memory_mib
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Idleness, State, Workload
@@ -37,12 +38,14 @@ class IdleLimits:
         return max(1, self.idle_after_ms - self.warn_after_ms)
 
 
-def lease_view(
+def lease_view(  # noqa: PLR0913 - all that a part of the view is read from
     workload: Workload,
     principal: Principal,
     cluster: Cluster,
     limits: IdleLimits,
     forecast: Forecast | None = None,
+    *,
+    why_not: WhyNoSlices,
 ) -> models.LeaseView:
     """A lease as this caller sees it."""
     spec = workload.spec
@@ -66,7 +69,9 @@ def lease_view(
         since_ms=workload.since_ms,
         position=position(workload, cluster),
         forecast=forecast_view(forecast) if in_full else None,
-        reason=_reason(workload, principal, cluster, () if forecast is None else forecast.ways)
+        reason=_reason(
+            workload, principal, cluster, () if forecast is None else forecast.ways, why_not
+        )
         if in_full
         else reason_class(workload.reason),
         redeem_by_ms=workload.redeem_by_ms if in_full else None,
@@ -91,11 +96,15 @@ def _state(workload: Workload, now_ms: int) -> str:
 
 
 def _reason(
-    workload: Workload, principal: Principal, cluster: Cluster, ways: Sequence[Counterfactual]
+    workload: Workload,
+    principal: Principal,
+    cluster: Cluster,
+    ways: Sequence[Counterfactual],
+    why_not: WhyNoSlices,
 ) -> models.ReasonView | None:
     """A ticket's own sizes are on its page: of the ways, only what is in the way is told."""
     others = names_of_others(workload, principal, cluster)
-    found = reason_view(workload.reason, others=others)
+    found = reason_view(as_made(workload.reason, workload.spec, why_not), others=others)
     if found is None:
         return None
     return found.model_copy(update={"blocker": blocker_view(workload, ways, principal, cluster)})

@@ -8,6 +8,7 @@ from pathlib import Path
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.demand import every_size
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.forecast.estimating import Budget
@@ -32,7 +33,11 @@ def test_on_a_hub_of_one_day_with_twenty_jobs_at_most_one_in_twenty_waits_is_tol
     # Futures are dealt out by ids: with others, of so few waits sometimes one more is missed.
     world = ServiceWorld(tmp_path, random_bits=random.Random(1).getrandbits)  # noqa: S311 - no secret
     forecaster = Forecaster(
-        world.loop, world.store, now_ms=lambda: world.now_ms, budget=Budget(futures=5)
+        world.loop,
+        world.store,
+        now_ms=lambda: world.now_ms,
+        why_not=every_size,
+        budget=Budget(futures=5),
     )
     object.__setattr__(world.service, "forecasts", forecaster)
     people = [world.principal("ann"), world.principal("bob")]

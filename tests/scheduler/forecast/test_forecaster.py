@@ -12,6 +12,7 @@ import pytest
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.demand import every_size
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.errors import UnknownWorkload
@@ -50,6 +51,7 @@ class Foreseen(ServiceWorld):
             self.loop,
             self.store,
             now_ms=lambda: self.now_ms,
+            why_not=every_size,
             budget=Budget(futures=3),
             idle_after_ms=60 * MINUTE,
         )
@@ -261,7 +263,11 @@ def test_a_restart_knows_the_past_and_the_open_windows(world: Foreseen) -> None:
     waits = held_and_waiting(world)
     world.forecaster.round()
     again = Forecaster(
-        world.loop, world.store, now_ms=lambda: world.now_ms, budget=Budget(futures=3)
+        world.loop,
+        world.store,
+        now_ms=lambda: world.now_ms,
+        why_not=every_size,
+        budget=Budget(futures=3),
     )
     again.round()
     assert len(world.store.estimates()) == 1

@@ -11,6 +11,7 @@ from builders import a_node
 from service_world import CONFIG, ServiceWorld, a_request
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.demand import every_size
 from gpucommons.scheduler.core.model.resources import Policy
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import PoolName, TeamName
@@ -39,7 +40,7 @@ def with_policy(world: ServiceWorld, **rules: Any) -> Cluster:
 
 
 def spec_of(world: ServiceWorld, cluster: Cluster | None = None, **changes: Any) -> Any:
-    found = changes.pop("found", Found())
+    found = changes.pop("found", Found(why_not=every_size))
     who = changes.pop("who", "ann")
     request = a_request(**changes)
     return job_spec(request, world.principal(who), cluster or world.cluster, found)
@@ -90,7 +91,7 @@ def test_a_spec_reads_back_as_its_request(world: ServiceWorld) -> None:
         priority="high",
         over_quota=True,
     )
-    spec = job_spec(request, world.principal("ann"), world.cluster, Found())
+    spec = job_spec(request, world.principal("ann"), world.cluster, Found(why_not=every_size))
     assert request_of(spec) == models.JobRequest.model_validate_json(request.model_dump_json())
 
 
@@ -120,9 +121,9 @@ def test_people_submit_for_their_own_teams(
 
 def test_an_admin_names_any_team(world: ServiceWorld) -> None:
     request = a_request(team="nlp")
-    assert job_spec(request, world.admin, world.cluster, Found()).team == "nlp"
+    assert job_spec(request, world.admin, world.cluster, Found(why_not=every_size)).team == "nlp"
     with pytest.raises(BadRequest, match=r"name the one that pays .*nlp, vision"):
-        job_spec(a_request(), world.admin, world.cluster, Found())
+        job_spec(a_request(), world.admin, world.cluster, Found(why_not=every_size))
 
 
 def test_members_of_several_teams_say_which_unless_one_can_pay(tmp_path: Path) -> None:
@@ -152,7 +153,11 @@ def test_members_of_several_teams_say_which_unless_one_can_pay(tmp_path: Path) -
         ({"max_milli_gpu_per_job": 500}, {"role": {"milli_gpu": 1000}}, "max_milli_gpu_per_job"),
         ({"max_workers": 1}, {"role": {"count": 2}}, "max_workers"),
         ({"max_workers": 2}, {"min_workers": 1, "max_workers": 3}, "max_workers"),
-        ({"max_pending_per_user": 2}, {"found": Found(pending=2)}, "max_pending_per_user"),
+        (
+            {"max_pending_per_user": 2},
+            {"found": Found(why_not=every_size, pending=2)},
+            "max_pending_per_user",
+        ),
     ],
 )
 def test_a_policy_refuses_by_name(
@@ -234,11 +239,20 @@ def test_a_lost_node_still_counts(tmp_path: Path) -> None:
 def test_names_must_be_told_apart(world: ServiceWorld) -> None:
     two = [{"name": "a", "command": ["x"]}, {"name": "a", "command": ["y"]}]
     with pytest.raises(Misconfigured, match="same name"):
-        job_spec(models.JobRequest(roles=two), world.principal("ann"), world.cluster, Found())
+        job_spec(
+            models.JobRequest(roles=two),
+            world.principal("ann"),
+            world.cluster,
+            Found(why_not=every_size),
+        )
     with pytest.raises(UnknownPool, match="Pools: cpu, gpu"):
         spec_of(world, pools=["moon"])
     with pytest.raises(Misconfigured, match="uploaded first"):
-        spec_of(world, snapshot="a" * 64, found=Found(has_snapshot=lambda _team: False))
+        spec_of(
+            world,
+            snapshot="a" * 64,
+            found=Found(why_not=every_size, has_snapshot=lambda _team: False),
+        )
 
 
 TOO_MANY: dict[str, Any] = {"role": {"milli_gpu": 1000, "count": 5}, "launcher": "auto"}
@@ -261,14 +275,21 @@ def test_what_is_refused_anyhow_has_no_files_read(
         reads.append("launcher")
         return "plain"
 
-    found = Found(environment=environment, launcher=launcher, pending=pending)
+    found = Found(why_not=every_size, environment=environment, launcher=launcher, pending=pending)
     ask: dict[str, Any] = {"role": {"count": 2}, "launcher": "auto", "priority": "high"}
     with pytest.raises(PolicyRefused):
         spec_of(world, with_policy(world, **rules), found=found, **ask)
     with pytest.raises(Misconfigured, match="never run"):
-        spec_of(world, found=Found(environment=environment, launcher=launcher), **TOO_MANY)
+        spec_of(
+            world,
+            found=Found(why_not=every_size, environment=environment, launcher=launcher),
+            **TOO_MANY,
+        )
     assert reads == []
-    assert spec_of(world, found=Found(launcher=launcher), **ask).launcher == "plain"
+    assert (
+        spec_of(world, found=Found(why_not=every_size, launcher=launcher), **ask).launcher
+        == "plain"
+    )
     assert reads == ["launcher"]
 
 

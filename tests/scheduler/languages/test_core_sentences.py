@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from builders import World, a_job, a_node, a_notebook, a_pool, a_team
 
+from gpucommons.scheduler.core.model.demand import every_size
 from gpucommons.scheduler.core.model.intents import Cancel, Pause
 from gpucommons.scheduler.core.model.price_and_budget import Budget, BudgetPolicy
 from gpucommons.scheduler.core.model.resources import NodeState
@@ -27,7 +28,7 @@ def said(world: World) -> Iterator[str]:
         if one.reason is not None:
             yield one.reason.text
             yield from filter(None, [one.reason.unblock])
-            found = ways(world.cluster, one.workload_id, world.now)
+            found = ways(world.cluster, one.workload_id, world.now, every_size)
             yield from (way.text for way in found)
 
 

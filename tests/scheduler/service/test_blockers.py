@@ -8,6 +8,7 @@ import pytest
 from service_world import ServiceWorld, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.demand import every_size
 from gpucommons.scheduler.forecast.estimating import Budget
 from gpucommons.scheduler.forecast.forecaster import Forecaster
 from gpucommons.scheduler.service import idle, leases, why
@@ -17,7 +18,11 @@ class Foreseen(ServiceWorld):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.forecaster = Forecaster(
-            self.loop, self.store, now_ms=lambda: self.now_ms, budget=Budget(futures=3)
+            self.loop,
+            self.store,
+            now_ms=lambda: self.now_ms,
+            why_not=every_size,
+            budget=Budget(futures=3),
         )
         object.__setattr__(self.service, "forecasts", self.forecaster)
 

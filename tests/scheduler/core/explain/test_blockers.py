@@ -5,6 +5,7 @@ from __future__ import annotations
 from builders import World, a_job, a_node, a_notebook, a_team
 
 from gpucommons.scheduler.core.explain.blockers import Blocker, BlockerKind
+from gpucommons.scheduler.core.model.demand import every_size
 from gpucommons.scheduler.core.model.intents import ReportIdle, Started
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.core.whatif.counterfactuals import Counterfactual, ways
@@ -24,7 +25,11 @@ def opened(world: World, owner: str, milli_gpu: int = 500, *, idle: bool = True)
 
 
 def found(world: World, waiting: WorkloadId) -> list[Counterfactual]:
-    return [way for way in ways(world.cluster, waiting, world.now) if way.blocker is not None]
+    return [
+        way
+        for way in ways(world.cluster, waiting, world.now, every_size)
+        if way.blocker is not None
+    ]
 
 
 def test_the_own_idle_notebook_is_named_before_a_team_mates() -> None:

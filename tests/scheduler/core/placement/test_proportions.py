@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from builders import TRAIN, World, a_device, a_job, a_node, a_team
 
+from gpucommons.scheduler.core.model.demand import every_size
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
@@ -86,7 +87,7 @@ def test_work_beyond_its_part_that_may_not_borrow_waits_and_says_what_it_lacks()
 
 def test_the_quote_says_why_a_guarantee_does_not_cover_it() -> None:
     world = a_world()
-    quoted = quote(world.cluster, asking(1000, 8000), world.now)
+    quoted = quote(world.cluster, asking(1000, 8000), world.now, every_size)
     assert quoted.hold_class is HoldClass.OVER_QUOTA
     assert quoted.text == (
         "Borrowed. It asks for 8 cores, and no more than 2 cores and 4 GiB go with 1 GPU of a"
@@ -232,7 +233,11 @@ def test_what_a_job_could_ask_for_is_the_part_of_the_node_nearest_to_what_it_ask
         reason.unblock
         == "Would be inside the guarantee with at most 4 cores and 16 GiB per worker."
     )
-    (text,) = [way.text for way in ways(world.cluster, job, world.now) if "per worker" in way.text]
+    (text,) = [
+        way.text
+        for way in ways(world.cluster, job, world.now, every_size)
+        if "per worker" in way.text
+    ]
     assert text == "Would start now with 4 cores and 16 GiB per worker."
 
 

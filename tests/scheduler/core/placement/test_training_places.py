@@ -6,6 +6,7 @@ import pytest
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 
 from gpucommons.scheduler.core.model.actions import SpareAttempt
+from gpucommons.scheduler.core.model.demand import every_size
 from gpucommons.scheduler.core.model.intents import Cancel, SetQuotas
 from gpucommons.scheduler.core.model.resources import Quota
 from gpucommons.scheduler.core.model.types import HoldClass, Kind, ReasonClass, Role, State
@@ -346,7 +347,7 @@ def test_a_smaller_size_that_fits_beside_a_notebook_starts_now_and_stops_nobody(
     assert job.reason is not None
     assert job.reason.startable_milli_gpu == 500
     assert job.reason.unblock == "Would start now with ½ GPU."
-    told = [way.text for way in ways(world.cluster, job.workload_id, world.now)]
+    told = [way.text for way in ways(world.cluster, job.workload_id, world.now, every_size)]
     assert "Would start now with ½ GPU." in told
     assert world.state(world.submit(a_job("d-3", 500))) is State.STARTING
     assert world.stop_of(borrower) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from builders import World, a_device, a_job, a_node, a_notebook, a_pool, a_team
 
+from gpucommons.scheduler.core.model.demand import every_size
 from gpucommons.scheduler.core.model.intents import PutPolicy, Started
 from gpucommons.scheduler.core.model.resources import Node, Policy, Quota
 from gpucommons.scheduler.core.model.types import NodeId, PoolName, TeamName, WorkloadId
@@ -14,7 +15,7 @@ OTHER = PoolName("other")
 
 def found(world: World, workload_id: WorkloadId) -> list[str]:
     before = world.cluster
-    told = [way.text for way in ways(world.cluster, workload_id, world.now)]
+    told = [way.text for way in ways(world.cluster, workload_id, world.now, every_size)]
     assert world.cluster is before
     return told
 
@@ -24,7 +25,7 @@ def test_one_gpu_fewer_would_start_now() -> None:
     world.run(a_job("digits-1"))
     waits = world.submit(a_job("resnet-1", 4000))
     assert found(world, waits) == ["Would start now with 3 GPUs."]
-    (way,) = ways(world.cluster, waits, world.now)
+    (way,) = ways(world.cluster, waits, world.now, every_size)
     assert way == Counterfactual(change="with 3 GPUs", at_once=True, milli_gpu=3000)
 
 
@@ -153,3 +154,24 @@ def test_what_runs_or_is_unknown_needs_no_change() -> None:
     assert found(world, running) == []
     assert found(world, WorkloadId("nobody")) == []
     assert TeamName("vision") in world.cluster.teams
+
+
+def test_no_size_is_proposed_that_one_of_its_pools_lacks() -> None:
+    team = a_team(guaranteed_milli_gpu=1000)
+    team = type(team)(
+        name=team.name, quotas={**team.quotas, OTHER: Quota(guaranteed_milli_gpu=1000)}
+    )
+    world = World(
+        a_node(gpus=1), a_node("n2", pool=OTHER), pools=[a_pool(), a_pool(OTHER)], teams=[team]
+    )
+    for number, pool in enumerate((a_pool().name, OTHER)):
+        world.run(a_job(f"digits-{number}", 500, pools=(pool,)))
+    waits = world.submit(a_job("digits-2", 1000, pools=(a_pool().name, OTHER), over_quota=False))
+
+    def not_in_other(pool: PoolName, _milli_gpu: int) -> str | None:
+        return "Pool other gives whole GPUs only." if pool == OTHER else None
+
+    # Its pools stay as they are, so a size that one of them lacks is refused.
+    assert "Would start now with ½ GPU." in found(world, waits)
+    told = [way.text for way in ways(world.cluster, waits, world.now, not_in_other)]
+    assert "Would start now with ½ GPU." not in told

@@ -8,7 +8,7 @@ import pytest
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_team, ids
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.model.demand import with_milli_gpu
+from gpucommons.scheduler.core.model.demand import every_size, with_milli_gpu
 from gpucommons.scheduler.core.model.price_and_budget import Budget, BudgetPolicy
 from gpucommons.scheduler.core.model.state import CheckpointReported
 from gpucommons.scheduler.core.model.types import (
@@ -36,7 +36,7 @@ def sizes(world: World, user: str = "ann") -> dict[int, tuple[str, str]]:
 
 def test_a_quote_says_in_plain_words_whether_others_could_stop_it_and_when_it_starts() -> None:
     world = World(a_node(gpus=4), teams=[a_team(guaranteed_milli_gpu=2000)])
-    one = quotes.quote(world.cluster, a_job("d", 1000), world.now)
+    one = quotes.quote(world.cluster, a_job("d", 1000), world.now, every_size)
     assert one.hold_class is HoldClass.GUARANTEED
     assert one.starts_now
     assert one.text == (
@@ -44,7 +44,7 @@ def test_a_quote_says_in_plain_words_whether_others_could_stop_it_and_when_it_st
         " It would start now."
     )
     world.run(a_job("d-1"))
-    four = quotes.quote(world.cluster, a_job("d", 4000), world.now)
+    four = quotes.quote(world.cluster, a_job("d", 4000), world.now, every_size)
     assert four.hold_class is HoldClass.OVER_QUOTA
     assert not four.starts_now
     assert four.text == (
@@ -56,7 +56,7 @@ def test_a_quote_says_in_plain_words_whether_others_could_stop_it_and_when_it_st
     assert four.reason.text == "Needs 4 GPUs on one node; 3 are free."
     assert (four.guaranteed_milli_gpu, four.guaranteed_used_milli_gpu) == (2000, 1000)
     world.run(a_job("d-2"))
-    two = quotes.quote(world.cluster, a_job("d", 2000), world.now)
+    two = quotes.quote(world.cluster, a_job("d", 2000), world.now, every_size)
     assert two.starts_now
     assert two.text == (
         "Borrowed. vision has 0 of 2 guaranteed GPUs free, so this job borrows 2: other teams can"
@@ -77,7 +77,7 @@ def test_a_quote_never_says_that_a_job_borrows_what_its_teams_used_up_budget_den
     )
     cluster = replace(world.cluster, teams={VISION: vision})
     for asked in (1000, 2000):
-        found = quotes.quote(cluster, a_job("d", asked), world.now)
+        found = quotes.quote(cluster, a_job("d", asked), world.now, every_size)
         assert found.reason is not None
         assert found.text == found.reason.text
         assert "vision has used up its budget." in found.text
@@ -87,13 +87,13 @@ def test_a_quote_never_says_that_a_job_borrows_beyond_its_teams_limit() -> None:
     team = a_team(guaranteed_milli_gpu=1000, limit_milli_gpu=1000)
     world = World(a_node(gpus=4), teams=[team])
     world.run(a_job("d-1"))
-    found = quotes.quote(world.cluster, a_job("d"), world.now)
+    found = quotes.quote(world.cluster, a_job("d"), world.now, every_size)
     assert found.text == "vision may hold 1 GPU in pool train and holds 1; this needs 1."
 
 
 def test_work_that_leaves_the_guarantee_alone_is_not_said_to_find_it_full() -> None:
     world = World(a_node(gpus=4), teams=[a_team(guaranteed_milli_gpu=2000)])
-    trial = quotes.quote(world.cluster, a_job("t", 1000, kind=Kind.RETRAIN), world.now)
+    trial = quotes.quote(world.cluster, a_job("t", 1000, kind=Kind.RETRAIN), world.now, every_size)
     assert trial.text == (
         "Borrowed. Work of this kind leaves the guarantee of vision to others and runs on idle GPUs,"
         " here 1: other teams can take it back, and it waits again. It would start now."
@@ -104,7 +104,7 @@ def test_a_quote_knows_of_the_part_of_a_gpu_that_is_free() -> None:
     world = World(a_node(gpus=3), teams=[a_team()])
     world.run(a_job("two", 2000))
     world.run(a_job("half", 500))
-    found = quotes.quote(world.cluster, a_job("d", 3000), world.now)
+    found = quotes.quote(world.cluster, a_job("d", 3000), world.now, every_size)
     assert found.text.endswith(
         " Needs 3 GPUs on one node; at most ½ of a GPU is free. Would start now with ½ GPU."
     )
@@ -114,7 +114,7 @@ def test_a_quote_offers_no_size_that_no_form_has() -> None:
     world = World(a_node(gpus=1), teams=[a_team(guaranteed_milli_gpu=1000)])
     for number, size in enumerate((500, 250, 125)):
         world.run(a_job(f"part-{number}", size))
-    found = quotes.quote(world.cluster, a_job("d", 500), world.now)
+    found = quotes.quote(world.cluster, a_job("d", 500), world.now, every_size)
     assert "Would start now" not in found.text
     assert found.reason is not None
     assert found.reason.startable_milli_gpu is None
@@ -127,23 +127,27 @@ def test_a_quote_names_no_size_whose_own_quote_says_otherwise() -> None:
         world.run(a_job("theirs", held, team="b"))
         world.submit(a_job("ours", 500))
         for asked in (250, 500, 1000, 2000, 3000, 4000):
-            reason = quotes.quote(world.cluster, a_job("d", asked), world.now).reason
+            reason = quotes.quote(world.cluster, a_job("d", asked), world.now, every_size).reason
             size = None if reason is None else reason.startable_milli_gpu
             if size is not None:
-                assert quotes.quote(world.cluster, a_job("d", size), world.now).starts_now
+                assert quotes.quote(
+                    world.cluster, a_job("d", size), world.now, every_size
+                ).starts_now
 
 
 def test_a_quote_says_before_the_submit_whose_job_that_would_stop() -> None:
     team = a_team(guaranteed_milli_gpu=500)
     world = World(a_node(gpus=4), teams=[team])
     world.run(a_job("train-1", 4000))
-    found = quotes.quote(world.cluster, a_job("train-2", 500), world.now)
+    found = quotes.quote(world.cluster, a_job("train-2", 500), world.now, every_size)
     said = "Would stop train-1 (yours), which goes back in line. It starts its command anew"
     assert f" {said}" in found.text
     assert "being cleared" not in found.text
     assert found.reason is not None
     assert found.reason.text.startswith(said)
-    theirs = quotes.quote(world.cluster, a_job("train-2", 500, owner=UserName("bob")), world.now)
+    theirs = quotes.quote(
+        world.cluster, a_job("train-2", 500, owner=UserName("bob")), world.now, every_size
+    )
     assert " Would stop train-1, which goes back in line. It starts its command anew" in theirs.text
 
 
@@ -164,7 +168,7 @@ def test_a_quote_says_how_who_is_stopped_goes_on_as_far_as_that_is_known() -> No
     world = World(a_node(gpus=4), teams=[a_team(guaranteed_milli_gpu=500), a_team("b")])
     job = world.run(a_job("train-1", 4000))
     saved(world, job, 5430)
-    found = quotes.quote(world.cluster, a_job("train-2", 500), world.now)
+    found = quotes.quote(world.cluster, a_job("train-2", 500), world.now, every_size)
     assert found.text.endswith(
         " Would stop train-1 (yours), which goes back in line. It goes on from step 5,430."
     )
@@ -174,7 +178,7 @@ def test_a_quote_says_nothing_of_how_another_teams_job_goes_on() -> None:
     world = World(a_node(gpus=4), teams=[a_team(guaranteed_milli_gpu=500), a_team("b")])
     job = world.run(a_job("theirs", 4000, team="b"))
     saved(world, job, 5430)
-    found = quotes.quote(world.cluster, a_job("train-2", 500), world.now)
+    found = quotes.quote(world.cluster, a_job("train-2", 500), world.now, every_size)
     assert found.text.endswith(
         " Would stop a borrowing job of another team, which goes back in line."
     )
@@ -183,15 +187,15 @@ def test_a_quote_says_nothing_of_how_another_teams_job_goes_on() -> None:
 def test_a_quote_changes_nothing_and_refuses_like_a_submit() -> None:
     world = World(teams=[a_team()])
     before = world.cluster
-    quotes.quote(world.cluster, a_job(), world.now)
+    quotes.quote(world.cluster, a_job(), world.now, every_size)
     assert world.cluster is before
     with pytest.raises(UnknownTeam, match="no team nobody"):
-        quotes.quote(world.cluster, a_job(team=TeamName("nobody")), world.now)
+        quotes.quote(world.cluster, a_job(team=TeamName("nobody")), world.now, every_size)
 
 
 def test_a_quote_for_work_without_a_gpu() -> None:
     world = World(teams=[a_team()])
-    quoted = quotes.quote(world.cluster, a_job("d", 0), world.now)
+    quoted = quotes.quote(world.cluster, a_job("d", 0), world.now, every_size)
     assert (quoted.hold_class, quoted.starts_now) == (HoldClass.CPU, True)
 
 
@@ -285,13 +289,13 @@ def test_a_smaller_size_is_called_safe_only_where_a_quote_of_it_says_so() -> Non
         teams=[a_team(guaranteed_milli_gpu=1000, fixed_milli_gpu=1000), a_team("other")],
     )
     world.run(a_job("inside", 500))
-    quoted = quotes.quote(world.cluster, a_job("d", 1000), world.now)
-    half = quotes.quote(world.cluster, a_job("d", 500), world.now)
+    quoted = quotes.quote(world.cluster, a_job("d", 1000), world.now, every_size)
+    half = quotes.quote(world.cluster, a_job("d", 500), world.now, every_size)
     said = "With ½ no other team could stop it." in quoted.text
     assert said == (half.hold_class is HoldClass.GUARANTEED)
     world.run(a_job("other", 500, team=TeamName("other")))
-    quoted = quotes.quote(world.cluster, a_job("d", 1000), world.now)
-    half = quotes.quote(world.cluster, a_job("d", 500), world.now)
+    quoted = quotes.quote(world.cluster, a_job("d", 1000), world.now, every_size)
+    half = quotes.quote(world.cluster, a_job("d", 500), world.now, every_size)
     assert half.hold_class is HoldClass.OVER_QUOTA
     assert "no other team could stop it" not in quoted.text
 
@@ -309,7 +313,7 @@ def test_a_job_that_runs_says_why_it_borrows_beside_a_free_guarantee() -> None:
         " borrows ½ and stops nobody: other teams can take it back, and it waits again."
         " Its guarantee may win GPUs back then."
     )
-    assert quotes.quote(world.cluster, a_job("d", 500), world.now).text.startswith(
+    assert quotes.quote(world.cluster, a_job("d", 500), world.now, every_size).text.startswith(
         "Borrowed. Only GPUs that are kept for notebooks"
     )
 

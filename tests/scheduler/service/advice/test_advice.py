@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.demand import every_size
 from gpucommons.scheduler.core.model.intents import SetBudget
 from gpucommons.scheduler.core.model.price_and_budget import Budget, BudgetPolicy
 from gpucommons.scheduler.core.model.types import TeamName
@@ -89,7 +90,7 @@ def test_a_wait_is_that_of_the_queue_s_forecast(wide: ServiceWorld) -> None:
     long = a_request(role={"milli_gpu": 3000, "command": ["true"]}, max_run_s=3600)
     jobs.submit(wide.service, ann, long, key=None)
     wide.loop.cycle()
-    forecaster = Forecaster(wide.loop, wide.store, now_ms=lambda: wide.now_ms)
+    forecaster = Forecaster(wide.loop, wide.store, now_ms=lambda: wide.now_ms, why_not=every_size)
     service = replace(wide.service, forecasts=forecaster)
 
     pending = advice.advise(service, ann, asked())

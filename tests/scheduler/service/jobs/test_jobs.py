@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from service_world import CONFIG, ServiceWorld, a_request, done
 
+from gpucommons.scheduler.core.model.demand import every_size
 from gpucommons.scheduler.core.model.types import State, WorkloadId
 from gpucommons.scheduler.errors import (
     Conflict,
@@ -158,7 +159,13 @@ def test_a_job_that_waits_says_whether_its_gpus_are_simulated(
         jobs.submit(world.service, ann, a_request(role=role), key=None)
     pools = {name: replace(pool, simulated=True) for name, pool in world.cluster.pools.items()}
     waits = next(w for w in world.cluster.workloads.values() if w.spec.name == "digits-2")
-    seen = job_view(waits, ann, replace(world.cluster, pools=pools), now_ms=world.cluster.now_ms)
+    seen = job_view(
+        waits,
+        ann,
+        replace(world.cluster, pools=pools),
+        now_ms=world.cluster.now_ms,
+        why_not=every_size,
+    )
     assert (seen.state, seen.simulated) == ("queued", simulated)
 
 
