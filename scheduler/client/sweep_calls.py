@@ -14,9 +14,12 @@ def submit_sweep(request: models.SweepRequest, *, key: str | None = None) -> Cal
     )
 
 
-def sweeps(cursor: str | None = None, *, live: bool = False) -> Call[models.SweepList]:
-    """A page of sweeps and maps that the caller may see, newest first; ``live``: that go on, no page."""
+def sweeps(
+    cursor: str | None = None, *, owner: str | None = None, live: bool = False
+) -> Call[models.SweepList]:
+    """A page of sweeps and maps that the caller may see, newest first; of one owner, or that go on."""
     query = {} if cursor is None else {"cursor": cursor}
+    query |= {} if owner is None else {"owner": owner}
     query |= {"live": "true"} if live else {}
     return Call(method="GET", path=path_of("sweeps"), answer=models.SweepList, query=query)
 

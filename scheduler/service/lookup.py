@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -111,6 +111,27 @@ def find_job(service: Service, principal: Principal, ref: str) -> Workload:
 def find_jobs(service: Service, principal: Principal, refs: Iterable[str]) -> tuple[Workload, ...]:
     """Several that the caller may look at; see :func:`find_job`."""
     found = tuple(find_job(service, principal, ref) for ref in refs)
+    for workload in found:
+        authorization.jobs.job(principal, workload)
+    return found
+
+
+def jobs_by_id(service: Service, principal: Principal, ids: Sequence[str]) -> tuple[Workload, ...]:
+    """Many that the caller may look at, in one look; see :func:`find_job`."""
+    authorization.sight.read(principal)
+    wanted = frozenset(WorkloadId(one) for one in ids)
+    if not wanted:
+        return ()
+    # In this order: one that a cycle takes up between the two looks is then found by the second.
+    unseen = {one.workload_id: one for one in unseen_submits(service) if one.workload_id in wanted}
+    stored = service.store.workloads_by_id(wanted)
+    jobs = filter(authorization.sight.is_job, {**unseen, **stored}.values())
+    known = {one.workload_id: one for one in jobs}
+    found = tuple(known[one] for one in map(WorkloadId, ids) if one in known)
+    if len(found) < len(ids):
+        strange = next(one for one in ids if WorkloadId(one) not in known)
+        message = f"There is no job {strange!r}, or it is not yours to see."
+        raise UnknownWorkload(message)
     for workload in found:
         authorization.jobs.job(principal, workload)
     return found

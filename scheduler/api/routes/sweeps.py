@@ -26,17 +26,20 @@ async def submit_sweep(
 
 @router.get("/sweeps", name="sweeps")
 async def list_sweeps(
+    *,
     caller: AnyCaller,
     limit: Annotated[int, Query(ge=1, le=sweeps.MAX_LISTED)] = sweeps.MAX_LISTED,
     cursor: Annotated[models.Id | None, Query()] = None,
-    *,
+    owner: Annotated[models.UserName | None, Query()] = None,
     live: Annotated[bool, Query()] = False,
 ) -> models.SweepList:
     """A page of sweeps and maps that the caller may see, newest first.
 
-    `live`: in place of a page the newest hundred that go on.
+    `owner`: only theirs; `live`: only those that go on.
     """
-    return await caller.run(sweeps.sweeps, limit=limit, cursor=cursor, live=live)
+    # Who asks for those that go on goes through all pages, and each is counted up from its trials.
+    run = caller.run_dear if live else caller.run
+    return await run(sweeps.sweeps, limit=limit, cursor=cursor, owner=owner, live=live)
 
 
 @router.post("/sweeps/{ref:path}/stop")

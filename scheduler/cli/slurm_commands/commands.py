@@ -20,6 +20,7 @@ from gpucommons.scheduler.cli.slurm_commands.names import (
     corresponding,
     jobs_of,
     live,
+    live_arrays,
     name_of_script,
     names_of,
     shown_name,
@@ -183,8 +184,8 @@ def _cancelled(
 ) -> Iterator[models.JobView]:
     owner = arguments.user or scheduler.send(calls.whoami()).name
     # First what would come in the place of those that end.
-    for array in scheduler.send(sweep_calls.sweeps(live=True)).sweeps:
-        if array.owner == owner and arguments.name in (None, base_name(array.name)):
+    for array in list(live_arrays(scheduler, owner=owner)):
+        if arguments.name in (None, base_name(array.name)):
             unbegun += _leave_out(scheduler, array, array.unbegun, arguments)
     for job in list(live(scheduler, owner=owner)):
         if _is_to_be_cancelled(job, arguments):

@@ -83,6 +83,19 @@ def live(scheduler: SchedulerClient, **of: str | None) -> Iterator[models.JobVie
             return
 
 
+def live_arrays(
+    scheduler: SchedulerClient, *, owner: str | None = None
+) -> Iterator[models.SweepView]:
+    """Arrays, and other sweeps and maps, that are not over."""
+    cursor: str | None = None
+    while True:
+        page = scheduler.send(sweep_calls.sweeps(cursor, owner=owner, live=True))
+        yield from page.sweeps
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
 def array_of(scheduler: SchedulerClient, ref: str) -> models.SweepView | None:
     """The array of this name; None where there is none."""
     if ref.isdecimal():

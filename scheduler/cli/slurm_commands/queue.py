@@ -18,13 +18,14 @@ from gpucommons.scheduler.cli.slurm_commands.batch import ORIGIN
 from gpucommons.scheduler.cli.slurm_commands.names import (
     array_names,
     live,
+    live_arrays,
     name_of_script,
     named,
     names_of,
     number_of,
     shown_name,
 )
-from gpucommons.scheduler.client import SchedulerClient, calls, sweep_calls
+from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.fields import base_name
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
@@ -169,8 +170,8 @@ def _waiting(
     """Of arrays that go on."""
     if not is_state("queued", arguments.states):
         return
-    for array in scheduler.send(sweep_calls.sweeps(live=True)).sweeps:
-        if owner not in (None, array.owner) or arguments.account not in (None, array.team):
+    for array in live_arrays(scheduler, owner=owner):
+        if arguments.account not in (None, array.team):
             continue
         if array.request is None or array.request.labels.get(ORIGIN_LABEL) != ORIGIN:
             continue

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
-from gpucommons.scheduler.models.fields import Model, Name, Ref, View
+from gpucommons.scheduler.models.fields import Id, Model, Name, View
 from gpucommons.scheduler.models.jobs.jobs import MOST_AFTER, JobRequest
 from gpucommons.scheduler.sweeps.sweep import FACTOR
 
@@ -171,8 +171,8 @@ class SweepRequest(Model):
     space: dict[ParameterName, _Dimension] = Field(default_factory=dict, max_length=64)
     #: In place of a space: the values of each job.
     given: list[dict[ParameterName, Value]] = Field(default_factory=list, max_length=1000)
-    #: Of a list, for each of its jobs one that must have succeeded before (``after``).
-    after_each: list[Ref] = Field(default_factory=list, max_length=1000)
+    #: Of a list, for each of its jobs one that must have succeeded before (``after``), by its id.
+    after_each: list[Id] = Field(default_factory=list, max_length=1000)
     objective: ObjectiveRequest | None = None
     budget: BudgetRequest | None = None
     sampler: Literal["tpe", "random", "grid"] = "tpe"

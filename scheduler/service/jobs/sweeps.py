@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from itertools import islice
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import NoteSchedule
@@ -18,7 +17,7 @@ from gpucommons.scheduler.service.jobs import run_again
 from gpucommons.scheduler.service.jobs.environments import script_reader
 from gpucommons.scheduler.service.jobs.jobs import check_labels, checked_in_time
 from gpucommons.scheduler.service.jobs.submit_limits import check_sweep
-from gpucommons.scheduler.service.lookup import also_ended, find_jobs
+from gpucommons.scheduler.service.lookup import also_ended, jobs_by_id
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
 from gpucommons.scheduler.service.views.sweeps import gpus_in_use, known_until, sweep_view
@@ -40,8 +39,6 @@ from gpucommons.scheduler.sweeps.sweep import (
 MAX_LIVE = 20
 #: On one page: each is counted up from its trials.
 MAX_LISTED = 20
-#: Of those that go on, the newest: each comes with what it runs.
-_MOST_LIVE_LISTED = 100
 #: Orders of which it is known that they were carried out.
 _REMEMBERED = 100
 _HOUR_MILLI_GPU_S = 3_600_000
@@ -127,7 +124,7 @@ def _sweep(
     service: Service, principal: Principal, request: models.SweepRequest, job: models.JobRequest
 ) -> Sweep:
     space, halving = space_of(request), request.early_stopping
-    before = find_jobs(service, principal, request.after_each)
+    before = jobs_by_id(service, principal, request.after_each)
     budget = _budget(request)
     if space:
         check_sampler(request.sampler)
@@ -165,39 +162,29 @@ def _sweep(
     )
 
 
-def sweeps(
+def sweeps(  # noqa: PLR0913 - the filters of one list, all optional and named
     service: Service,
     principal: Principal,
     *,
     limit: int = MAX_LISTED,
     cursor: str | None = None,
+    owner: str | None = None,
     live: bool = False,
 ) -> models.SweepList:
-    """A page of those that the caller may see, newest first; ``live``: in place of it those that go on."""
+    """A page of those that the caller may see, newest first; of one owner, or only those that go on."""
     authorization.sweeps.sweeps(principal)
-    if live:
-        return models.SweepList(sweeps=list(_that_go_on(service, principal)))
     sight = authorization.sight.of(principal)
     before = None if cursor is None else service.store.sweeps.one(ParentId(cursor))
     if cursor is not None and before is None:
         raise NotFound(
             f"cursor: there is no sweep {cursor} any more. List them from the beginning."
         )
-    found = service.store.sweeps.page(sight, before=before, limit=limit + 1)
+    whose = None if owner is None else UserName(owner)
+    found = service.store.sweeps.page(sight, before=before, limit=limit + 1, owner=whose, live=live)
     return models.SweepList(
         sweeps=[_view(service, principal, one, in_full=False) for one in found[:limit]],
         cursor=found[limit - 1].sweep.sweep_id if len(found) > limit else None,
     )
-
-
-def _that_go_on(service: Service, principal: Principal) -> Iterator[models.SweepView]:
-    seen = (
-        kept
-        for kept in reversed(service.store.sweeps.live())
-        if authorization.sight.sees(principal, kept.sweep.team, kept.sweep.owner)
-    )
-    for kept in islice(seen, _MOST_LIVE_LISTED):
-        yield _view(service, principal, kept, in_full=False)
 
 
 def sweep(service: Service, principal: Principal, ref: str) -> models.SweepView:

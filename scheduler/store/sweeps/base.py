@@ -35,8 +35,18 @@ class SweepStore(Protocol):
         """Those of all teams that have this name, newest first."""
         ...
 
-    def page(self, sight: Sight, *, before: Kept | None, limit: int) -> tuple[Kept, ...]:
-        """Those that somebody sees, newest first; older than ``before``."""
+    def page(
+        self,
+        sight: Sight,
+        *,
+        before: Kept | None,
+        limit: int,
+        owner: UserName | None = None,
+        live: bool = False,
+    ) -> tuple[Kept, ...]:
+        """Those that somebody sees, newest first; older than ``before``, of one ``owner``, and only those
+        that go on (``live``), where that is asked for.
+        """
         ...
 
     def live(self) -> tuple[Kept, ...]:

@@ -71,9 +71,21 @@ class SqlSweeps:
         """Newest first."""
         return self._read(_NEWEST.where(sweeps.c.name == name))
 
-    def page(self, sight: Sight, *, before: Kept | None, limit: int) -> tuple[Kept, ...]:
+    def page(
+        self,
+        sight: Sight,
+        *,
+        before: Kept | None,
+        limit: int,
+        owner: UserName | None = None,
+        live: bool = False,
+    ) -> tuple[Kept, ...]:
         """Newest first."""
         statement = _NEWEST.limit(limit)
+        if live:
+            statement = statement.where(sweeps.c.live)
+        if owner is not None:
+            statement = statement.where(sweeps.c.owner == owner)
         if before is not None:
             age = (before.sweep.made_ms, before.sweep.sweep_id)
             statement = statement.where(tuple_(sweeps.c.made_ms, sweeps.c.sweep_id) < age)

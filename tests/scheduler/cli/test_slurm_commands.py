@@ -280,6 +280,22 @@ def test_tasks_of_a_stopped_array_are_known(cli: Cli, old: Path, world: WatchedW
     assert cli("sbatch", "--dependency=afterany:first-1", "--wrap", "true").code == 0
 
 
+def test_arrays_are_found_however_many_others_are_newer(
+    cli: Cli, old: Path, world: WatchedWorld
+) -> None:
+    words = ("sbatch", "--array=0-3%1", "--wrap", "true", "-J")
+    assert cli(*words, "oldest", by="ada").code == 0
+    world.pass_time(1000)
+    for _ in range(20):
+        assert cli(*words, "newer").code == 0
+    listed = cli("squeue", "-h", "-o", "%i %u", by="ada").out.splitlines()
+    assert len(listed) == 21
+    assert listed[-1] == "oldest-1_[0-3%1] ada"
+    assert cli("scancel", "-u", "ada", by="ada").out == (
+        "oldest-1_[0-3] cancelled before they began\n"
+    )
+
+
 @given(st.sets(st.integers(0, 60), min_size=1))
 def test_tasks_are_written_as_they_are_read(indices: set[int]) -> None:
     text = quantities.ranges(sorted(indices))

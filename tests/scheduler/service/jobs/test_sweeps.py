@@ -13,10 +13,12 @@ from pydantic import ValidationError
 from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.errors import Conflict
-from gpucommons.scheduler.service.jobs import sweeps
+from gpucommons.scheduler.background_tasks.sweeps import Sweeps
+from gpucommons.scheduler.errors import Conflict, UnknownWorkload
+from gpucommons.scheduler.service.jobs import jobs, sweeps
 from gpucommons.scheduler.sweeps.sweep import Sweep
 
+SOME_JOB = "01234567-0123-7123-8123-0123456789ab"
 MORE = models.MoreBudgetRequest(trials=2)
 
 
@@ -171,9 +173,9 @@ def test_a_job_that_would_wait_for_more_than_one_may_is_refused_before_it_is_beg
     given = {"job": job, "given": [{"lr": 1}]}
     assert models.SweepRequest.model_validate(given)
     with pytest.raises(ValidationError, match=r"a job waits for 64 at most\. Name fewer in after"):
-        models.SweepRequest.model_validate({**given, "after_each": ["other-1"]})
+        models.SweepRequest.model_validate({**given, "after_each": [SOME_JOB]})
     job = job.model_copy(update={"after": job.after[1:]})
-    assert models.SweepRequest.model_validate({**given, "job": job, "after_each": ["other-1"]})
+    assert models.SweepRequest.model_validate({**given, "job": job, "after_each": [SOME_JOB]})
 
 
 def test_a_number_stands_for_all_jobs_that_have_it_and_those_that_never_began_are_told(
@@ -190,3 +192,63 @@ def test_a_number_stands_for_all_jobs_that_have_it_and_those_that_never_began_ar
     assert stored(world).left_out == (1, 3)
     stopped = sweeps.stop_sweep(world.service, ann, made.id)
     assert (stopped.unbegun, stopped.never_begun) == ([], [7, 8, 7, 9])
+
+
+def listed(world: ServiceWorld, by: str, **asked: Any) -> list[list[str]]:
+    """Names, by page."""
+    pages, cursor = [], None
+    while True:
+        page = sweeps.sweeps(world.service, world.principal(by), cursor=cursor, **asked)
+        pages.append([one.name for one in page.sweeps])
+        cursor = page.cursor
+        if cursor is None:
+            return pages
+
+
+def test_those_that_go_on_come_in_pages_and_of_one_owner(world: ServiceWorld) -> None:
+    for number in range(4):
+        world.pass_time(1000)
+        submit(world, a_sweep(), f"k{number}")
+    ada = world.principal("ada")
+    world.pass_time(1000)
+    sweeps.submit_sweep(world.service, ada, a_sweep(job=a_request(name="adas")), key="k")
+    sweeps.stop_sweep(world.service, world.principal("ann"), "search-2")
+    upkeep = Sweeps(world.service, epoch=lambda: world.loop.epoch)
+    for _ in range(3):
+        world.pass_time(1000)
+        upkeep.step()
+    pages = listed(world, "ada", live=True, limit=2)
+    assert pages == [["adas-1", "search-4"], ["search-3", "search-1"]]
+    assert listed(world, "ada", live=True, owner="ann") == [["search-4", "search-3", "search-1"]]
+    assert listed(world, "ada", owner="ann", limit=4)[0][2] == "search-2"
+    # A name leads to nothing that the list without it does not show.
+    assert listed(world, "bob", live=True, owner="ann") == [[]]
+
+
+def test_jobs_that_each_one_waits_for_are_looked_up_at_once(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = world.principal("ann")
+    before = [jobs.submit(world.service, ann, a_request(), key=None).id for _ in range(3)]
+    world.pass_time(1000)
+    before.append(jobs.submit(world.service, ann, a_request(), key=None).id)  # no cycle has seen it
+    looks: list[object] = []
+    for name in ("workload", "intent_submit", "workloads"):
+        monkeypatch.setattr(world.store, name, lambda *asked, **_: looks.append(asked))
+    given = [{"lr": number} for number in range(4)]
+    request = {"job": a_request(name="list"), "given": given, "after_each": before}
+    submit(world, models.SweepRequest.model_validate(request), "k")
+    assert stored(world).after_each == tuple(before)
+    assert looks == []
+
+
+def test_nobody_waits_for_what_is_not_theirs_to_see(world: ServiceWorld) -> None:
+    others = jobs.submit(world.service, world.principal("ann"), a_request(), key=None).id
+    world.pass_time(1000)
+    for strange in (others, SOME_JOB):
+        request = {"job": a_request(name="list"), "given": [{"lr": 1}], "after_each": [strange]}
+        asked = models.SweepRequest.model_validate(request)
+        with pytest.raises(UnknownWorkload):
+            sweeps.submit_sweep(world.service, world.principal("bob"), asked, key=None)
+    with pytest.raises(ValidationError, match="after_each"):
+        models.SweepRequest.model_validate({**request, "after_each": ["digits-1"]})
