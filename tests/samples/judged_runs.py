@@ -51,6 +51,7 @@ def a_run(number: int = 1, *, plan: ChosenPlan | None = None, **actual: Any) -> 
         step_s=4.0,
         memory_mib=29_000,
         wait_ms=0,
+        wait_is_whole=True,
         held_milli_gpu_ms=4000 * HOUR,
         cost_micro=4_000_000,
     )

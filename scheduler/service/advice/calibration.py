@@ -165,6 +165,10 @@ def _speed_drawn(run: JudgedRun) -> models.SpeedDrawn:
 
 def _notes(estimates: Sequence[Estimate], runs: Sequence[JudgedRun], now_ms: Millis) -> list[str]:
     simulated = sum(run.plan.simulated for run in runs)
+    first_only = sum(
+        run.actual.wait_ms is not None and not run.actual.wait_is_whole and not run.plan.simulated
+        for run in runs
+    )
     elsewhere = sum(not run.followed and not run.plan.simulated for run in runs)
     ranges = [one for one in estimates if one.foreseen]
     left = [one for one in ranges if one.left]
@@ -179,6 +183,11 @@ def _notes(estimates: Sequence[Estimate], runs: Sequence[JudgedRun], now_ms: Mil
             elsewhere,
             f"{_counted(elsewhere, 'run')} ran on other GPUs than planned, or never: they judge no"
             " speed.",
+        ),
+        (
+            first_only,
+            f"{_counted(first_only, 'run')} of an earlier release left out of the waits: what they"
+            " waited after stops was not kept.",
         ),
         (
             len(open_yet),

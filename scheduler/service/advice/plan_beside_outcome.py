@@ -139,12 +139,19 @@ def _wait(run: PlannedRun) -> models.JudgedLine:
 
 
 def wait_right(run: PlannedRun) -> bool | None:
-    """Whether it waited as it was said to, also after stops; None where that was said of another moment."""
+    """Whether it waited as it was said to, also after stops.
+
+    None where that was said of another moment, or where only its first wait is known.
+    """
     said, waited = run.plan.wait_s, run.actual.wait_ms
-    if said is None or waited is None or run.submitted_ms - run.plan.made_ms > AT_ONCE_MS:
+    if said is None or waited is None or not (_was_at_once(run) and run.actual.wait_is_whole):
         return None
     # As of the clocks' own ranges, beside which these are counted.
     return 1000 * said.low - SLACK_MS <= waited <= 1000 * said.high + SLACK_MS
+
+
+def _was_at_once(run: PlannedRun) -> bool:
+    return run.submitted_ms - run.plan.made_ms <= AT_ONCE_MS
 
 
 def _finish(run: PlannedRun, ended_ms: Millis | None) -> Iterator[models.JudgedLine]:
@@ -153,7 +160,7 @@ def _finish(run: PlannedRun, ended_ms: Millis | None) -> Iterator[models.JudgedL
     if finish is None:
         return
     is_whole = _is_whole(run, is_over=ended_ms is not None)
-    judges = is_whole and wait_right(run) is not None and ended_ms is not None
+    judges = is_whole and _was_at_once(run) and run.actual.wait_ms is not None
     yield models.JudgedLine(
         what="Finish",
         predicted=" to ".join(dict.fromkeys(map(_in_utc, (finish.low, finish.high)))),

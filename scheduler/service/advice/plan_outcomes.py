@@ -74,6 +74,7 @@ def _actual(seen: Seen, plan: ChosenPlan) -> Actual:
         step_note=note,
         memory_mib=_memory_mib(seen, longest),
         wait_ms=_waited_ms(workload),
+        wait_is_whole=True,
         held_milli_gpu_ms=sum(row.held_milli_gpu_ms for row in seen.rows),
         cost_micro=cost.micro if cost.priced and not cost.unpriced else None,
         ran_out=_filled_gpu_memory(workload),

@@ -33,8 +33,11 @@ class Actual:
     step_note: str = ""
     #: Most GPU memory, per GPU.
     memory_mib: int | None = None
-    #: For GPUs, also after stops. Until 2026-11-30 up to the first start alone.
+    #: For GPUs.
     wait_ms: int | None = None
+    #: Whether that is also of the waits after stops; False: up to the first start alone, as it was kept before.
+    #: The two are not counted together.
+    wait_is_whole: bool = False
     held_milli_gpu_ms: int = 0
     cost_micro: int | None = None
     #: It ended because the GPU's memory was full.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from builders import a_job
-from judged_runs import MINUTE, a_plan
+from judged_runs import HOUR, MINUTE, a_plan, a_run
 
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -18,8 +18,11 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.plans import Said
+from gpucommons.scheduler.service.advice.calibration import calibration_view
 from gpucommons.scheduler.service.advice.plan_beside_outcome import plan_record
 from gpucommons.scheduler.service.advice.plan_outcomes import Seen, beside_its_plan
+from gpucommons.scheduler.store.codec import from_plain, to_plain
+from gpucommons.scheduler.store.plans.base import Actual
 
 
 def ran(*spans: tuple[int, int | None], paused: tuple[int, int] | None = None) -> Workload:
@@ -65,7 +68,7 @@ def test_a_second_wait_counts_and_a_pause_of_ones_own_does_not(
 ) -> None:
     plan = a_plan(wait_s=Said(0.0, 120.0, 300.0), made_ms=0)
     run = beside_its_plan(Seen(workload=workload, points=(), rows=(), pools={}), plan)
-    assert run.actual.wait_ms == waited_min * MINUTE
+    assert (run.actual.wait_ms, run.actual.wait_is_whole) == (waited_min * MINUTE, True)
     record = plan_record(run, ended_ms=Millis(60 * MINUTE))
     (line,) = (one for one in record.lines if one.what == "Wait")
     assert line.right is right
@@ -74,3 +77,26 @@ def test_a_second_wait_counts_and_a_pause_of_ones_own_does_not(
 def test_who_never_started_has_no_wait_to_compare() -> None:
     run = beside_its_plan(Seen(workload=ran(), points=(), rows=(), pools={}), a_plan())
     assert run.actual.wait_ms is None
+
+
+def test_a_run_of_which_the_first_wait_alone_was_kept_is_not_counted_among_whole_ones() -> None:
+    plan = a_plan(wait_s=Said(0.0, 120.0, 300.0))
+    now = [a_run(number, plan=plan, wait_ms=MINUTE) for number in range(1, 3)]
+    before = a_run(3, plan=plan, wait_ms=MINUTE, wait_is_whole=False)
+    view = calibration_view([], [*now, before], from_ms=Millis(0), now_ms=Millis(9 * HOUR))
+    (row,) = (one for one in view.grades if one.grade == "C")
+    assert (row.runs, row.speed.of) == (3, 3)
+    assert (row.wait.right, row.wait.of) == (2, 2)
+    assert [one for one in view.notes if "waits" in one] == [
+        "1 run of an earlier release left out of the waits: what they waited after stops was not kept."
+    ]
+    # Its page says what is known, and whether it was done in time: the end is no matter of waits.
+    lines = {one.what: one for one in plan_record(before, ended_ms=before.ended_ms).lines}
+    assert (lines["Wait"].actual, lines["Wait"].right) == ("1 min", None)
+    assert lines["Finish"].right is not None
+
+
+def test_a_run_that_was_stored_before_says_that_its_wait_is_the_first_alone() -> None:
+    stored = to_plain(a_run(wait_ms=MINUTE).actual, Actual)
+    del stored["wait_is_whole"]
+    assert from_plain(Actual, stored) == a_run(wait_ms=MINUTE, wait_is_whole=False).actual
