@@ -27,6 +27,7 @@ MAX_MESSAGE_BYTES = 4096
 _LOG = '{"type": "log"'
 #: Close code "try again later".
 TRY_LATER = 1013
+NOT_WRITTEN = "This tab could not be told something; it connects again."
 
 
 class FollowMessage(Model):
@@ -75,7 +76,7 @@ class TabHandler(Ours, WebSocketMixin, WebSocketHandler, JupyterHandler):
         self.writer = asyncio.create_task(self._write())
 
     async def _write(self) -> None:
-        """Hand on what waits, at the tab's own pace, until it is too slow or makes room."""
+        """Hand on what waits, at the tab's own pace, until it is too slow, makes room, or cannot be told."""
         sending = asyncio.create_task(self._write_all())
         over = asyncio.create_task(self.tab.over.wait())
         try:
@@ -83,6 +84,10 @@ class TabHandler(Ours, WebSocketMixin, WebSocketHandler, JupyterHandler):
             if not sending.done():
                 self.log.warning("a tab was closed: %s", self.tab.why)
                 self.close(TRY_LATER, self.tab.why)
+            elif (error := sending.exception()) is not None:
+                # A socket that is open and says nothing looks like a quiet cluster.
+                self.log.error("a tab was closed: its writer failed", exc_info=error)
+                self.close(TRY_LATER, NOT_WRITTEN)
         finally:
             sending.cancel()
             over.cancel()

@@ -329,6 +329,41 @@ async def test_a_tab_that_does_not_read_is_closed(
     await until(lambda: not len(parts.fanout))
 
 
+async def test_a_tab_whose_writer_fails_is_closed_and_connects_again(
+    served: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_language: str, _text: str) -> str:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(websocket, "told_in", fail)
+        socket = await served.websocket("gpucommons/ws?language=de")
+        async with asyncio.timeout(60):
+            assert await socket.read_message() is None
+    assert (socket.close_code, socket.close_reason) == (
+        websocket.TRY_LATER,
+        websocket.NOT_WRITTEN,
+    )
+    assert "its writer failed" in caplog.text
+    socket.close()
+    async with opened(served) as again:
+        await again.next("hello", scheduler="ok")
+
+
+async def test_a_tab_in_german_gets_what_follows_a_text_that_is_hard_to_take_apart(
+    served: Any, api: Any
+) -> None:
+    why = ReasonView(code="policy", text="It answers a. " * 33 + ", " * 300)
+    api.job = api.job.model_copy(update={"reason": why})
+    socket = await served.websocket("gpucommons/ws?language=de")
+    tab = Tab(socket)
+    jobs = await tab.next("jobs")
+    assert jobs["jobs"][0]["reason"]["text"] == why.text
+    api.happen("succeeded")
+    await tab.next("events")
+    await hang_up(socket)
+
+
 async def test_a_closed_tab_leaves_nothing_running(served: Any) -> None:
     before = asyncio.all_tasks()
     async with opened(served) as tab:
