@@ -129,7 +129,9 @@ def test_an_error_is_in_its_line() -> None:
     assert "request_id" not in document
 
 
-@pytest.mark.parametrize("strange", ["\u2028", "\u2029", "\u0085", "\u202e", "\x9b31m", "\x1b[31m"])
+@pytest.mark.parametrize(
+    "strange", ["\u2028", "\u2029", "\u0085", "\u202e", "\x9b31m", "\x1b[31m", "\x7f"]
+)
 def test_no_letter_that_somebody_sent_breaks_a_line_or_steers_a_terminal(strange: str) -> None:
     text = f"no job {strange}x"
     line = JsonLines().format(logging.makeLogRecord({"msg": text}))
