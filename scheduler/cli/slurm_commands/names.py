@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from gpucommons.scheduler import models
@@ -100,7 +101,8 @@ def array_of(scheduler: SchedulerClient, ref: str) -> models.SweepView | None:
     """The array of this name; None where there is none."""
     if ref.isdecimal():
         newest = scheduler.send(sweep_calls.sweeps()).sweeps
-        ref = next((one.id for one in newest if ref in array_names(one)), ref)
+        known = chain(newest, live_arrays(scheduler))
+        ref = next((one.id for one in known if ref in array_names(one)), ref)
     try:
         return scheduler.send(sweep_calls.sweep(ref))
     except NotFound:

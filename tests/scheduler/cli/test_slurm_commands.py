@@ -291,9 +291,10 @@ def test_arrays_are_found_however_many_others_are_newer(
     listed = cli("squeue", "-h", "-o", "%i %u", by="ada").out.splitlines()
     assert len(listed) == 21
     assert listed[-1] == "oldest-1_[0-3%1] ada"
-    assert cli("scancel", "-u", "ada", by="ada").out == (
-        "oldest-1_[0-3] cancelled before they began\n"
-    )
+    number = cli("squeue", "-h", "-u", "ada", "-o", "%A", by="ada").out.strip()
+    told = "oldest-1_[0] cancelled before they began\n"
+    assert cli("scancel", f"{number}_0", by="ada").out == told
+    assert cli("scancel", "-u", "ada", by="ada").out == told.replace("0", "1-3")
 
 
 @given(st.sets(st.integers(0, 60), min_size=1))

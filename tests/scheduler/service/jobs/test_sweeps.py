@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -231,10 +232,21 @@ def test_jobs_that_each_one_waits_for_are_looked_up_at_once(
     ann = world.principal("ann")
     before = [jobs.submit(world.service, ann, a_request(), key=None).id for _ in range(3)]
     world.pass_time(1000)
-    before.append(jobs.submit(world.service, ann, a_request(), key=None).id)  # no cycle has seen it
+    jobs.cancel(world.service, ann, before[0])
+    for _ in range(5):
+        world.pass_time(10_000)
+    assert before[0] not in world.cluster.workloads  # it has ended
+    monkeypatch.setattr(world.loop, "wake", lambda: None)
+    before.append(jobs.submit(world.service, ann, a_request(), key=None).id)
+    assert before[-1] not in world.cluster.workloads  # no cycle has seen it yet
     looks: list[object] = []
-    for name in ("workload", "intent_submit", "workloads"):
-        monkeypatch.setattr(world.store, name, lambda *asked, **_: looks.append(asked))
+
+    def noted(look: Callable[..., Any], *asked: Any) -> Any:
+        looks.append(asked)
+        return look(*asked)
+
+    for name in ("workload", "intent_submit"):
+        monkeypatch.setattr(world.store, name, partial(noted, getattr(world.store, name)))
     given = [{"lr": number} for number in range(4)]
     request = {"job": a_request(name="list"), "given": given, "after_each": before}
     submit(world, models.SweepRequest.model_validate(request), "k")
