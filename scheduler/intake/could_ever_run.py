@@ -7,10 +7,19 @@ that an autoscaler may bring.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
-from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have, on_cpu_only
+from gpucommons.scheduler.core.model.demand import (
+    WhyNoSlices,
+    Worker,
+    milli_gpu,
+    must_have,
+    on_cpu_only,
+    pools_that_make,
+    sizes_of,
+)
 from gpucommons.scheduler.core.model.resources import Node, Quota, Team
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Kind, PoolName, Spec, TeamName
@@ -42,6 +51,24 @@ def gpu_pools(cluster: Cluster) -> tuple[PoolName, ...]:
     return tuple(
         name for name in cluster.pools if name not in with_nodes or _has_devices(cluster, name)
     )
+
+
+def able_pools(spec: Spec, why_not: WhyNoSlices, *, chosen: bool) -> tuple[PoolName, ...]:
+    """Its pools, without those that make no slices of its sizes.
+
+    Raises
+    ------
+    Misconfigured
+        Where there is none, or one of those that were chosen by name is left out: with the reason.
+    """
+    sizes = sizes_of(spec)
+    able = pools_that_make(spec.pools, sizes, why_not)
+    if able and not chosen:
+        return able
+    for pool, size in product(spec.pools, sizes):
+        if (why := why_not(pool, size)) is not None:
+            raise Misconfigured(why)
+    return able
 
 
 def _has_devices(cluster: Cluster, pool: PoolName) -> bool:

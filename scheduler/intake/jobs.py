@@ -27,6 +27,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, TooLarge
 from gpucommons.scheduler.intake.could_ever_run import (
+    able_pools,
     check_can_run,
     gpu_pools,
     known_pools,
@@ -111,10 +112,12 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
     check_pending(found.pending, team, cluster.policy)
     check_policies(replace(asked_of(spec), environment=None), team, cluster.policy)
     check_can_run(spec, cluster)
+    pools = able_pools(spec, found.why_not, chosen=bool(request.pools))
     # Its files are read from here on, which takes time: what is refused anyhow was refused before.
     words = (request.environment,) if found.environment is None else found.environment()
     spec = replace(
         spec,
+        pools=pools,
         launcher=_launcher(request, found),
         environment=as_allowed(words, team, cluster.policy),
     )

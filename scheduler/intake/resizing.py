@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.model.going_on import Size
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Spec, Workload
 from gpucommons.scheduler.errors import BadRequest, Misconfigured
-from gpucommons.scheduler.intake.could_ever_run import check_can_run
+from gpucommons.scheduler.intake.could_ever_run import able_pools, check_can_run
 from gpucommons.scheduler.intake.gpu_memory import smallest
 from gpucommons.scheduler.intake.jobs import asked_of, check_commands
 from gpucommons.scheduler.intake.leases import host_share
@@ -60,6 +60,7 @@ def resized_spec(
     if team is not None:  # else the cycle says so
         check_policies(asked_of(spec), team, cluster.policy)
     check_can_run(spec, cluster)
+    able_pools(spec, why_not, chosen=True)  # its pools stay as they are
     return spec
 
 

@@ -28,7 +28,7 @@ from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSetting
 from gpucommons.scheduler.on_idle import ON_IDLE
 from gpucommons.scheduler.service import job_quote, leases, notebook_offers, why
 from gpucommons.scheduler.service.in_memory.slices import Slices
-from gpucommons.scheduler.service.jobs import jobs
+from gpucommons.scheduler.service.jobs import jobs, profiles
 from gpucommons.spawner.pods.slice_injection import SliceMakers, slice_injection
 
 GPU = PoolName("gpu")
@@ -291,3 +291,13 @@ def test_another_size_for_memory_is_at_least_one_that_is_made_there(world: Servi
     world.pass_time(0)
     with pytest.raises(Misconfigured, match="1 GPU is the smallest slice that has it"):
         jobs.resize(world.service, ann, waits.id, models.JobSize(milli_gpu=500))
+
+
+def test_no_profile_is_published_whose_size_is_not_made_there(world: ServiceWorld) -> None:
+    with_place(world, {"provider": "dra"})
+    half = models.ProfileRequest.model_validate({"job": {"milli_gpu": 500}})
+    with pytest.raises(Misconfigured, match="Pool gpu gives whole GPUs only"):
+        profiles.put_profile(world.service, world.principal("ada"), "vision", "half", half)
+    whole = models.ProfileRequest.model_validate({"job": {"milli_gpu": 1000}})
+    made = profiles.put_profile(world.service, world.principal("ada"), "vision", "whole", whole)
+    assert made.name == "whole"

@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.job_size import check_resizable, size_of
 from gpucommons.scheduler.core.going_on.ways import saved_by
-from gpucommons.scheduler.core.model.demand import pools_that_make, sizes_of
 from gpucommons.scheduler.core.model.intents import Action, Cancel, Pause, ResizeJob, Resume, Submit
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,
     Kind,
-    PoolName,
     Spec,
     State,
     TeamName,
@@ -196,8 +194,7 @@ def checked_spec(
     for name in spec.secrets.values():
         if (why := service.why_no_secret(spec.owner, name)) is not None:
             raise Misconfigured(why)
-    pools = _able(service, spec, chosen=bool(request.pools))
-    return replace(spec, pools=pools, part_of=part_of)
+    return replace(spec, part_of=part_of)
 
 
 def _waiting(
@@ -206,18 +203,6 @@ def _waiting(
     """How many wait beside it; what is part of a parent is looked at where it is stored, and only there."""
     pending = service.store.pending_jobs(UserName(request.user or principal.name))
     return beside(pending, None if resumed is None else resumed.workload_id)
-
-
-def _able(service: Service, spec: Spec, *, chosen: bool) -> tuple[PoolName, ...]:
-    """Its pools, without those that make no slices of its sizes; none of the chosen may be one."""
-    able = pools_that_make(spec.pools, sizes_of(spec), service.why_not)
-    if able and not chosen:
-        return able
-    asked = ((pool, size) for pool in spec.pools for size in sizes_of(spec))
-    for pool, size in asked:
-        if (why := service.why_not(pool, size)) is not None:
-            raise Misconfigured(why)
-    return able
 
 
 def _dependencies(
@@ -363,7 +348,6 @@ def resize(
     authorization.jobs.resize_job(principal, found)
     check_resizable(found)
     spec = resized_spec(found, size, service.loop.cluster, service.why_not)
-    _able(service, spec, chosen=True)
     action = ResizeJob(workload_id=found.workload_id, size=size_of(spec))
     return steered(service, principal, found, action)
 
