@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 from gpucommons.scheduler.core.going_on.hibernating import speaks_for
@@ -35,9 +34,12 @@ def also_ended(service: Service, ids: Iterable[WorkloadId | None]) -> Mapping[Wo
     going = service.loop.cluster.workloads
     away = {one for one in ids if one is not None and one not in going}
     others = service.store.workloads_by_id(away) if away else {}
-    for one in away - others.keys():
-        with suppress(UnknownWorkload):
-            others[one] = workload_of(service, one)
+    if unseen := away - others.keys():
+        intents = service.store.intent_submits(unseen)
+        others |= {one: queued(intent) for one, intent in intents.items()}
+    if left := away - others.keys():
+        # Between the two looks a cycle may have made workloads of intents.
+        others |= service.store.workloads_by_id(left)
     return ChainMap(others, going)  # type: ignore[arg-type] # it is only read
 
 
@@ -50,19 +52,10 @@ def workload_of(service: Service, workload_id: str) -> Workload:
         When there is none.
     """
     key = WorkloadId(workload_id)
-    found = _decided_on(service, key)
-    if found is None:
-        intent = service.store.intent_submit(key)
-        # Between the two looks a cycle may have made a workload of the intent.
-        found = _decided_on(service, key) if intent is None else queued(intent)
+    found = also_ended(service, (key,)).get(key)
     if found is None:
         raise UnknownWorkload
     return found
-
-
-def _decided_on(service: Service, key: WorkloadId) -> Workload | None:
-    live = service.loop.cluster.workloads.get(key)
-    return live if live is not None else service.store.workload(key)
 
 
 def is_id(ref: str) -> bool:

@@ -338,8 +338,8 @@ class Store(Protocol):
         """Workloads, newest first."""
         ...
 
-    def intent_submit(self, workload_id: WorkloadId) -> Intent | None:
-        """The unconsumed submit of a workload: it reads as ``queued``."""
+    def intent_submits(self, ids: Collection[WorkloadId]) -> dict[WorkloadId, Intent]:
+        """The unconsumed submits of these workloads, which read as ``queued``, in one look."""
         ...
 
     def next_name(self, team: TeamName, base: str, wanted: int | None = None) -> str:

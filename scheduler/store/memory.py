@@ -279,11 +279,11 @@ class MemoryStore(SqlParts):
         with self._lock:
             return rules.page(self._workloads.values(), where, limit=limit, cursor=cursor)
 
-    def intent_submit(self, workload_id: WorkloadId) -> Intent | None:
-        """The unconsumed submit of a workload."""
+    def intent_submits(self, ids: Collection[WorkloadId]) -> dict[WorkloadId, Intent]:
+        """The unconsumed submits of these workloads, in one look."""
         with self._lock:
-            pending = self._pending.values()
-            return next((i for i in pending if rules.submitted_id(i) == workload_id), None)
+            pending = ((rules.submitted_id(intent), intent) for intent in self._pending.values())
+            return {one: intent for one, intent in pending if one is not None and one in ids}
 
     def next_name(self, team: TeamName, base: str, wanted: int | None = None) -> str:
         """The next number for this base, or the one that is wanted."""

@@ -95,14 +95,16 @@ def test_the_first_verdict_stands(store: Store) -> None:
     assert store.verdict(intent.intent_id) == done
 
 
-def test_an_unconsumed_submit_is_found_by_its_workload(store: Store) -> None:
+def test_unconsumed_submits_are_found_by_their_workloads(store: Store) -> None:
     epoch = store.take_lead("me")
     intent = store.put_intent(submit(1))
     store.put_intent(submit(2, action=Cancel(workload_id=WorkloadId("w-0001"))))
-    assert store.intent_submit(WorkloadId("w-0001")) == intent
-    assert store.intent_submit(WorkloadId("w-0009")) is None
+    other = store.put_intent(submit(3))
+    wanted = (WorkloadId("w-0001"), WorkloadId("w-0003"), WorkloadId("w-0009"))
+    assert store.intent_submits(wanted) == {"w-0001": intent, "w-0003": other}
+    assert store.intent_submits(()) == {}
     store.commit(epoch, Changes(now_ms=NOW, verdicts=(Verdict(intent_id=intent.intent_id),)))
-    assert store.intent_submit(WorkloadId("w-0001")) is None
+    assert store.intent_submits(wanted) == {"w-0003": other}
 
 
 def test_one_key_from_many_threads_is_one_intent(store: Store) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
 
@@ -274,14 +274,14 @@ def test_a_job_is_found_while_a_cycle_takes_it_up(
     world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was answered as missing although it was stored: its user submitted it twice."""
-    look = world.store.intent_submit
+    look = world.store.intent_submits
 
-    def just_decided(workload_id: WorkloadId) -> Intent | None:
+    def just_decided(ids: Collection[WorkloadId]) -> dict[WorkloadId, Intent]:
         world.loop.cycle()
-        return look(workload_id)
+        return look(ids)
 
     monkeypatch.setattr(world.loop, "wake", lambda: None)
-    monkeypatch.setattr(world.store, "intent_submit", just_decided)
+    monkeypatch.setattr(world.store, "intent_submits", just_decided)
 
     found = jobs.submit(world.service, world.principal("ann"), a_request(), key=None)
 

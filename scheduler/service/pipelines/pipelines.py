@@ -34,7 +34,7 @@ from gpucommons.scheduler.principal import Principal, PrincipalKind
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs.owners import owner_of
 from gpucommons.scheduler.service.pipelines.steps import job_of, stored_request
-from gpucommons.scheduler.service.pipelines.views import as_it_stands, pipeline_view
+from gpucommons.scheduler.service.pipelines.views import as_it_stands, pipeline_view, pipeline_views
 from gpucommons.scheduler.service.pipelines.writing import steps_of
 from gpucommons.scheduler.service.service import Service
 
@@ -127,7 +127,7 @@ def pipelines(
     found = service.store.pipelines.page(sight, before=before, limit=limit + 1, name=name)
     last = found[limit - 1].pipeline if len(found) > limit else None
     return models.PipelineList(
-        pipelines=[pipeline_view(service, principal, one) for one in found[:limit]],
+        pipelines=pipeline_views(service, principal, found[:limit]),
         cursor=None if last is None else last.pipeline_id,
     )
 
@@ -141,7 +141,7 @@ def retry_pipeline(
     service: Service, principal: Principal, owner: str, name: str, ref: models.StepRef
 ) -> models.PipelineView:
     """Begin a step anew that did not come about, and all that need it; without one: each of those."""
-    piped, _ = as_it_stands(service, _find(service, principal, owner, name))
+    piped = as_it_stands(service, _find(service, principal, owner, name))
     found = piped.pipeline
     authorization.pipelines.retry_pipeline(principal, found)
     roots = _to_retry(piped) if ref.step is None else {_step(found, ref.step)}
@@ -166,7 +166,7 @@ def cancel_pipeline(
     service: Service, principal: Principal, owner: str, name: str, ref: models.StepRef
 ) -> models.PipelineView:
     """Cancel a step that is not over and all that need it; without one: the whole pipeline."""
-    piped, _ = as_it_stands(service, _find(service, principal, owner, name))
+    piped = as_it_stands(service, _find(service, principal, owner, name))
     found = piped.pipeline
     authorization.pipelines.cancel_pipeline(principal, found)
     wanted = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
@@ -29,9 +29,23 @@ _IN_LINE = frozenset({State.QUEUED, State.NOMINATED, State.PAUSED})
 _FAILED = frozenset({StepState.FAILED, StepState.REFUSED, StepState.BLOCKED})
 
 
+def pipeline_views(
+    service: Service, principal: Principal, found: Sequence[Piped]
+) -> list[models.PipelineView]:
+    """Several, each with all of its steps, as their jobs are now; those are looked up together."""
+    jobs = _jobs(service, found)
+    return [_view(service, principal, piped, jobs) for piped in found]
+
+
 def pipeline_view(service: Service, principal: Principal, piped: Piped) -> models.PipelineView:
     """One pipeline with all of its steps, as their jobs are now."""
-    piped, jobs = as_it_stands(service, piped)
+    return pipeline_views(service, principal, [piped])[0]
+
+
+def _view(
+    service: Service, principal: Principal, piped: Piped, jobs: Mapping[WorkloadId, Workload]
+) -> models.PipelineView:
+    piped = _as_of(service, piped, jobs)
     found, standing = piped.pipeline, piped.standing
     return models.PipelineView(
         name=found.name,
@@ -55,10 +69,20 @@ def _is_simulated(service: Service, step: Step) -> bool:
         return False  # its own line says that it is not understood
 
 
-def as_it_stands(service: Service, piped: Piped) -> tuple[Piped, Mapping[WorkloadId, Workload]]:
-    """One as its jobs are now, whatever was recorded of it last; and those that are not forgotten."""
-    jobs = also_ended(service, (each.job for each in piped.standing.steps.values()))
-    return as_of_now(piped, children_of(piped, jobs), service.now_ms()), jobs
+def as_it_stands(service: Service, piped: Piped) -> Piped:
+    """One as its jobs are now, whatever was recorded of it last."""
+    return _as_of(service, piped, _jobs(service, [piped]))
+
+
+def _as_of(service: Service, piped: Piped, jobs: Mapping[WorkloadId, Workload]) -> Piped:
+    return as_of_now(piped, children_of(piped, jobs), service.now_ms())
+
+
+def _jobs(service: Service, found: Sequence[Piped]) -> Mapping[WorkloadId, Workload]:
+    """Of all of their steps, those that are not forgotten."""
+    return also_ended(
+        service, (step.job for piped in found for step in piped.standing.steps.values())
+    )
 
 
 def state_of(standing: Standing) -> str:

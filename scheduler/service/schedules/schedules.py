@@ -32,7 +32,7 @@ from gpucommons.scheduler.service.schedules.finding import find, note
 from gpucommons.scheduler.service.schedules.promotions import promote_of
 from gpucommons.scheduler.service.schedules.runs import stored_request
 from gpucommons.scheduler.service.schedules.triggers import posted_still, triggers_of
-from gpucommons.scheduler.service.schedules.views import schedule_view
+from gpucommons.scheduler.service.schedules.views import schedule_view, schedule_views
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
 
@@ -191,9 +191,7 @@ def schedules(
     found = service.store.schedules.page(sight, after=_behind(cursor), limit=limit + 1, name=name)
     last = found[limit - 1].schedule if len(found) > limit else None
     return models.ScheduleList(
-        schedules=[
-            schedule_view(service, principal, one, runs=_LISTED_RUNS) for one in found[:limit]
-        ],
+        schedules=schedule_views(service, principal, found[:limit], runs=_LISTED_RUNS),
         cursor=None if last is None else f"{last.owner}/{last.name}",
     )
 

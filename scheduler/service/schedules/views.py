@@ -23,10 +23,31 @@ from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.where_it_runs import asks_simulated
 
 
+def schedule_views(
+    service: Service, principal: Principal, found: Sequence[Scheduled], *, runs: int
+) -> list[models.ScheduleView]:
+    """Several, each with so many of its last runs; their jobs are looked up together."""
+    jobs = also_ended(
+        service, (run.job for scheduled in found for run in scheduled.standing.runs[-runs:])
+    )
+    return [_view(service, principal, scheduled, jobs, runs=runs) for scheduled in found]
+
+
 def schedule_view(
-    service: Service, principal: Principal, scheduled: Scheduled, *, runs: int = RUNS_KEPT
+    service: Service, principal: Principal, scheduled: Scheduled
 ) -> models.ScheduleView:
-    """One schedule, with so many of its last runs."""
+    """One schedule, with all of its last runs."""
+    return schedule_views(service, principal, [scheduled], runs=RUNS_KEPT)[0]
+
+
+def _view(
+    service: Service,
+    principal: Principal,
+    scheduled: Scheduled,
+    jobs: Mapping[WorkloadId, Workload],
+    *,
+    runs: int,
+) -> models.ScheduleView:
     found, standing = scheduled.schedule, scheduled.standing
     now_ms, rule = service.now_ms(), found.promote
     asked = found.asked_ms > standing.asked_ms
@@ -55,7 +76,7 @@ def schedule_view(
         kind=kind,
         next_ms=list(islice(coming, 5)),
         hindrance=standing.hindrance if is_trying else "",
-        runs=_runs(service, standing.runs[-runs:]),
+        runs=[_run(one, jobs) for one in reversed(standing.runs[-runs:])],
         mine=authorization.schedules.may_write_schedule(principal, found.owner),
         steerable=authorization.sight.steers(principal, found.team, found.owner),
     )
@@ -68,12 +89,6 @@ def _asked(service: Service, found: Schedule) -> tuple[str, str, bool]:
     except Misconfigured:
         return "", "what was stored is not understood", False
     return str(request.kind), what_runs(request), asks_simulated(service.loop.cluster, request)
-
-
-def _runs(service: Service, runs: Sequence[Run]) -> list[models.ScheduleRunView]:
-    """Newest first."""
-    jobs = also_ended(service, (one.job for one in runs))
-    return [_run(one, jobs) for one in reversed(runs)]
 
 
 def _run(one: Run, jobs: Mapping[WorkloadId, Workload]) -> models.ScheduleRunView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache, partial
 
 from sqlalchemy import (
@@ -181,14 +182,21 @@ def pending(connection: Connection, limit: int) -> Asked:
     return Asked(intents=tuple(found), unreadable=tuple(unreadable))
 
 
-def pending_submit(connection: Connection, workload_id: WorkloadId) -> Intent | None:
-    """The unconsumed submit of a workload."""
-    document = connection.execute(
-        select(intents.c.document).where(
-            intents.c.workload_id == workload_id, intents.c.verdict.is_(None)
+#: Bound values in one statement: SQLite takes no more than some thousands.
+_LOOKUP = 500
+
+
+def pending_submits(connection: Connection, ids: Iterable[WorkloadId]) -> dict[WorkloadId, Intent]:
+    """The unconsumed submits of these workloads."""
+    wanted = sorted(ids)
+    found: dict[WorkloadId, Intent] = {}
+    for start in range(0, len(wanted), _LOOKUP):
+        statement = select(intents.c.workload_id, intents.c.document).where(
+            intents.c.workload_id.in_(wanted[start : start + _LOOKUP]), intents.c.verdict.is_(None)
         )
-    ).scalar()
-    return None if document is None else _intent(document)
+        rows = connection.execute(statement)
+        found.update((WorkloadId(row.workload_id), _intent(row.document)) for row in rows)
+    return found
 
 
 def _intent(document: str) -> Intent:

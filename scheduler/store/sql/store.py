@@ -258,9 +258,9 @@ class SqlStore(SqlParts):
         """A page, newest first."""
         return self._read(lambda c: cluster.page(c, where, limit=limit, cursor=cursor))
 
-    def intent_submit(self, workload_id: WorkloadId) -> Intent | None:
-        """The unconsumed submit of a workload."""
-        return self._read(lambda c: intents.pending_submit(c, workload_id))
+    def intent_submits(self, ids: Collection[WorkloadId]) -> dict[WorkloadId, Intent]:
+        """The unconsumed submits of these workloads, in one look."""
+        return self._read(lambda c: intents.pending_submits(c, ids))
 
     def next_name(self, team: TeamName, base: str, wanted: int | None = None) -> str:
         """The next number for this base, or the one that is wanted."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks.sweeps import Sweeps
+from gpucommons.scheduler.core.model.types import Workload, WorkloadId
 from gpucommons.scheduler.errors import Conflict, UnknownWorkload
 from gpucommons.scheduler.service.jobs import jobs, sweeps
 from gpucommons.scheduler.sweeps.sweep import Sweep
@@ -239,19 +239,19 @@ def test_jobs_that_each_one_waits_for_are_looked_up_at_once(
     monkeypatch.setattr(world.loop, "wake", lambda: None)
     before.append(jobs.submit(world.service, ann, a_request(), key=None).id)
     assert before[-1] not in world.cluster.workloads  # no cycle has seen it yet
-    looks: list[object] = []
+    looks: list[set[str]] = []
+    by_id = world.store.workloads_by_id
 
-    def noted(look: Callable[..., Any], *asked: Any) -> Any:
-        looks.append(asked)
-        return look(*asked)
+    def counted(ids: Collection[WorkloadId]) -> dict[WorkloadId, Workload]:
+        looks.append(set(ids))
+        return by_id(ids)
 
-    for name in ("workload", "intent_submit"):
-        monkeypatch.setattr(world.store, name, partial(noted, getattr(world.store, name)))
+    monkeypatch.setattr(world.store, "workloads_by_id", counted)
     given = [{"lr": number} for number in range(4)]
     request = {"job": a_request(name="list"), "given": given, "after_each": before}
     submit(world, models.SweepRequest.model_validate(request), "k")
     assert stored(world).after_each == tuple(before)
-    assert looks == []
+    assert looks == [set(before)]
 
 
 def test_nobody_waits_for_what_is_not_theirs_to_see(world: ServiceWorld) -> None:
