@@ -19,7 +19,7 @@ from gpucommons.scheduler.models.text.report_rows import (
     simulated_note,
 )
 
-HEADER = ("TEAM", "OWNER", "PROJECT", "HELD", "USED", "IDLE", "BORROWED", "LENT", "LOST")
+HEADER = ("TEAM", "OWNER", "PROJECT", "HELD", "USED", "IDLE", "BORROWED", "LENT", "LOST", "PARKED")
 _DIGITS = 4
 
 

@@ -2,7 +2,8 @@
 
 What was held is not counted while it happens but computed from the attempts, which say exactly when
 devices were reserved and when they were free again. So a scheduler that was down writes the same
-rows later, and writing a row twice changes nothing.
+rows later, and writing a row twice changes nothing. They say as well from when to when a notebook was
+parked: it holds nothing then, and what it would have held is counted by itself.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gpucommons.scheduler.core.going_on.hibernating import is_kept
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.holds import class_of_worker
-from gpucommons.scheduler.core.model.lifecycle import is_lease
+from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Attempt, Millis, NodeId, Workload, WorkloadId
@@ -64,16 +65,25 @@ def rows_of(
     workload: Workload, nodes: Mapping[NodeId, Node], span: Span, usage: Usage
 ) -> Iterator[LedgerRow]:
     """One workload's rows for the minutes of a span, each whole up to the span's end."""
+    held = [(one, _held(one, span)) for one in workload.attempts if placed_milli_gpu_of(one)]
+    parked = list(_parked(workload, span))
     for minute_ms in span.minutes():
         minute = Span(from_ms=minute_ms, to_ms=min(minute_ms + MINUTE_MS, span.to_ms))
-        held = [
-            (attempt, _held(attempt, span).overlap_ms(minute))
-            for attempt in workload.attempts
-            if placed_milli_gpu_of(attempt)
-        ]
-        held = [(attempt, lasted_ms) for attempt, lasted_ms in held if lasted_ms]
-        if held:
-            yield _row(workload, nodes, minute, held, usage)
+        lasted = _Lasted(held=_within(minute, held), parked=_within(minute, parked))
+        if lasted.held or lasted.parked:
+            yield _row(workload, nodes, minute, lasted, usage)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Lasted:
+    """How many milliseconds of a minute attempts held devices, and how many they were parked."""
+
+    held: Sequence[tuple[Attempt, int]]
+    parked: Sequence[tuple[Attempt, int]]
+
+
+def _within(minute: Span, spans: Iterable[tuple[Attempt, Span]]) -> list[tuple[Attempt, int]]:
+    return [(one, lasted_ms) for one, span in spans if (lasted_ms := span.overlap_ms(minute))]
 
 
 def project_of(labels: Mapping[str, str]) -> str:
@@ -100,14 +110,25 @@ def _held(attempt: Attempt, span: Span) -> Span:
     return Span(from_ms=attempt.reserved_ms, to_ms=end_ms)
 
 
+def _parked(workload: Workload, span: Span) -> Iterator[tuple[Attempt, Span]]:
+    """From when a notebook's devices were free until it had some again, or ended; in line, too."""
+    for number, one in enumerate(workload.attempts, 1):
+        if one.parked and one.ended_ms is not None:
+            again = workload.attempts[number : number + 1]
+            until_ms = again[0].reserved_ms if again else workload.ended_ms
+            to_ms = span.to_ms if until_ms is None else until_ms
+            yield one, Span(from_ms=one.ended_ms, to_ms=to_ms)
+
+
 def _row(
     workload: Workload,
     nodes: Mapping[NodeId, Node],
     minute: Span,
-    held: Sequence[tuple[Attempt, int]],
+    lasted: _Lasted,
     usage: Usage,
 ) -> LedgerRow:
-    last, spec, idleness = held[-1][0], workload.spec, workload.idleness
+    spec, idleness, held = workload.spec, workload.idleness, lasted.held
+    last = (held or lasted.parked)[-1][0]
     node = nodes.get(last.placements[0].node_id)
     measured = [
         usage[placement.slice_id, minute.from_ms]
@@ -127,6 +148,7 @@ def _row(
         held_milli_gpu_ms=sum(placed_milli_gpu_of(one) * lasted_ms for one, lasted_ms in held),
         surplus_milli_gpu_ms=sum(_surplus_milli_gpu(one) * lasted_ms for one, lasted_ms in held),
         lost_milli_gpu_ms=_lost(workload, minute),
+        parked_milli_gpu_ms=sum(placed_milli_gpu_of(one) * for_ms for one, for_ms in lasted.parked),
         idle=idle_since_ms is not None and idle_since_ms <= minute.from_ms,
         compute_percent_mean=_mean(measured),
         memory_used_mib_max=max(
@@ -212,11 +234,12 @@ class LedgerKeeper:
                 newest_ms = max(row.minute_ms for row in rows)
                 self.done_ms = minute_of(min(newest_ms, now_ms) - _OVERLAP_MS)
                 return
-        held = (a.reserved_ms for w in cluster.workloads.values() if (a := w.current) is not None)
-        self.done_ms = minute_of(min(held, default=now_ms))
+        begun = (ms for w in cluster.workloads.values() if (ms := _counts_since_ms(w)) is not None)
+        self.done_ms = minute_of(min(begun, default=now_ms))
 
     def closing(self, before: Cluster, after: Iterable[Workload], now_ms: Millis) -> Closing:
-        """Rows of workloads whose devices are given back in this cycle, lost work included.
+        """Rows of workloads whose devices are given back in this cycle, lost work included, and of
+        notebooks that end while they are parked.
 
         What was lost may reach back for weeks. Rows that are written already are not made again:
         this is stored before the cycle's commit, for which everybody waits.
@@ -227,8 +250,7 @@ class LedgerKeeper:
         minutes: list[LostMinutes] = []
         for workload in after:
             known = before.workloads.get(workload.workload_id)
-            held = None if known is None else known.current
-            ended = None if held is None else _ended(workload, held)
+            ended = None if known is None else _ended(workload, known)
             if ended is None:
                 continue
             self._closed[workload.workload_id] = workload
@@ -288,7 +310,7 @@ class LedgerKeeper:
         self._closed = {
             workload_id: workload
             for workload_id, workload in self._closed.items()
-            if (workload.attempts[-1].ended_ms or 0) > self.done_ms
+            if (workload.ended_ms or workload.attempts[-1].ended_ms or 0) > self.done_ms
         }
 
     def _with_known_usage(self, rows: Sequence[LedgerRow]) -> tuple[LedgerRow, ...]:
@@ -304,8 +326,21 @@ class LedgerKeeper:
         return tuple(_merged(row, known.get((row.workload_id, row.minute_ms))) for row in rows)
 
 
-def _ended(workload: Workload, held: Attempt) -> Attempt | None:
-    """The attempt that held devices before this cycle, if it has ended."""
+def _counts_since_ms(workload: Workload) -> int | None:
+    """Since when it holds devices or is parked; None where it does neither."""
+    if workload.current is not None:
+        return workload.current.reserved_ms
+    return None if workload.parked is None else workload.attempts[-1].ended_ms
+
+
+def _ended(workload: Workload, known: Workload) -> Attempt | None:
+    """The attempt that held devices before this cycle, or was parked, if that is over; of who was
+    parked and has devices again nothing is to be written yet.
+    """
+    held = known.current
+    if held is None:
+        was_parked = known.parked is not None and is_final(workload)
+        return workload.attempts[-1] if was_parked else None
     return next(
         (
             a

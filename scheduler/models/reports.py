@@ -10,6 +10,7 @@ from gpucommons.scheduler.models.fields import View
 LENT = "Lent"
 REPORT_COLUMNS = (
     "Team", "User", "Project", "Held", "Really used", "Held idle", "Borrowed", LENT, "Lost at most",
+    "Parked",
 )  # fmt: skip
 
 
@@ -25,6 +26,8 @@ class ReportRow(View):
     idle_milli_gpu_h: int
     borrowed_milli_gpu_h: int
     lost_milli_gpu_h: int
+    #: No part of what was held: what parked notebooks would have held.
+    parked_milli_gpu_h: int = 0
     #: In millionths of the currency, for what had a price.
     cost_micro: int | None = None
     #: Held where there was no price.

@@ -103,7 +103,7 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LedgerRow:
-    """One minute of one workload: what it held and what it used. Key: (workload, minute)."""
+    """One minute of one workload: what it held or had parked, and what it used. Key: (workload, minute)."""
 
     workload_id: WorkloadId
     minute_ms: Millis
@@ -118,6 +118,8 @@ class LedgerRow:
     surplus_milli_gpu_ms: int = 0
     #: Of that, after work since the last checkpoint was thrown away; filled in at an eviction.
     lost_milli_gpu_ms: int = 0
+    #: No part of it: what a parked notebook would have held. Others could have it meanwhile.
+    parked_milli_gpu_ms: int = 0
     #: True where the culler counted the minute as idle.
     idle: bool = False
     compute_percent_mean: int | None = None

@@ -156,6 +156,7 @@ ledger = Table(
     Column("held_milli_gpu_ms", BigInteger, nullable=False),
     Column("surplus_milli_gpu_ms", BigInteger, nullable=False, server_default="0"),
     Column("lost_milli_gpu_ms", BigInteger, nullable=False),
+    Column("parked_milli_gpu_ms", BigInteger, nullable=False, server_default="0"),
     Column("idle", Boolean, nullable=False),
     Column("compute_percent_mean", Integer),
     Column("memory_used_mib_max", BigInteger),

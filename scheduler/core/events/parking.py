@@ -93,7 +93,11 @@ def cleared(cycle: CycleState, lease: Workload) -> None:
     if lease.state is not State.PARKING or parked is None or attempt is None or attempt.stop:
         return  # it was taken back meanwhile, or its server ends
     ended = replace(
-        attempt, state=AttemptState.ENDED, ended_ms=cycle.now_ms, ended_text="It was parked"
+        attempt,
+        state=AttemptState.ENDED,
+        ended_ms=cycle.now_ms,
+        ended_text="It was parked",
+        parked=True,
     )
     lease = with_attempt(lease, ended)
     lending_pause.begin(cycle, lease, ended)

@@ -299,6 +299,7 @@ class Attempt:
     hibernation: Hibernation | None = None
     image: ProcessImage | None = None  #: Its processes as they were saved when it was stopped.
     not_saved: str = ""  #: Why they could not be; empty = that was not tried, or they were.
+    parked: bool = False  #: It ended for its notebook lives on without its devices, parked.
     drivers: tuple[str, ...] = ()  #: Of its nodes' GPUs; "" = not told; none = an older release's.
     pace: Pace | None = None  #: By its progress reports; None = too few.
     loading: Loading | None = None  #: How it waits for its data, where it told that.

@@ -19,6 +19,7 @@ _HOURS = {
     "idle_gpu_hours": "idle_milli_gpu_h",
     "borrowed_gpu_hours": "borrowed_milli_gpu_h",
     "lost_gpu_hours": "lost_milli_gpu_h",
+    "parked_gpu_hours": "parked_milli_gpu_h",
     "unpriced_gpu_hours": "unpriced_milli_gpu_h",
 }
 

@@ -181,6 +181,7 @@ def _cells(line: _Line, currency: str, unknown: str) -> tuple[str, ...]:
         gpu_hours(sum(row.borrowed_milli_gpu_h for row in rows)),
         "" if lent is None else gpu_hours(lent),
         gpu_hours(sum(row.lost_milli_gpu_h for row in rows)),
+        gpu_hours(sum(row.parked_milli_gpu_h for row in rows)),
         *_cost(rows, currency, unknown),
     )
 

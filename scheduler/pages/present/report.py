@@ -106,6 +106,13 @@ COLUMNS = (
         gettext_noop("Since a last save, by work that was stopped and had to repeat it."),
     ),
     (
+        gettext_noop("Parked"),
+        gettext_noop(
+            "What parked notebooks would have held: their kernels waited in memory and others could have"
+            " their GPUs, until they had them again. It is no part of what was held, and costs nothing."
+        ),
+    ),
+    (
         gettext_noop("Cost"),
         gettext_noop(
             "Held, at the price that its pool had then. Where pools have no price there is no such column."

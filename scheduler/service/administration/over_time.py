@@ -192,6 +192,7 @@ def _both(one: UsageSum, other: UsageSum) -> UsageSum:
         idle=one.idle + other.idle,
         borrowed=one.borrowed + other.borrowed,
         lost=one.lost + other.lost,
+        parked=one.parked + other.parked,
     )
 
 

@@ -87,6 +87,7 @@ def _report_row(several: Sequence[tuple[UsageSum, Cost]], currency: str) -> mode
         idle_milli_gpu_h=in_hours(sum(one.idle for one in parts)),
         borrowed_milli_gpu_h=in_hours(sum(one.borrowed for one in parts)),
         lost_milli_gpu_h=in_hours(sum(one.lost for one in parts)),
+        parked_milli_gpu_h=in_hours(sum(one.parked for one in parts)),
         cost_micro=cost.micro if currency else None,
         unpriced_milli_gpu_h=in_hours(cost.unpriced) if currency else 0,
     )

@@ -62,6 +62,8 @@ class UsageSum:
     idle: int
     borrowed: int
     lost: int
+    #: No part of what was held.
+    parked: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

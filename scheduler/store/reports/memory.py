@@ -77,4 +77,5 @@ def _summed(from_ms: Millis, rows: Sequence[LedgerRow]) -> UsageSum:
         idle=sum(mine for row, mine in held if row.idle),
         borrowed=sum(row.borrowed_milli_gpu_ms for row in rows),
         lost=sum(row.lost_milli_gpu_ms for row in rows),
+        parked=sum(row.parked_milli_gpu_ms for row in rows),
     )

@@ -11,7 +11,7 @@ from gpucommons.scheduler.store.reports.base import FinishedJobs, Steps, UsageSu
 from gpucommons.scheduler.store.sql.transactions import Transactions
 from gpucommons.scheduler.store.tables import ledger, workloads
 
-_SUMS = ("held", "used", "idle", "borrowed", "lost")
+_SUMS = ("held", "used", "idle", "borrowed", "lost", "parked")
 _NAMES = ("team", "owner", "pool", "project")
 
 
@@ -60,6 +60,7 @@ def _usage(
         func.sum(case((ledger.c.idle, held), else_=0)).label("idle"),
         func.sum(case((over, held), else_=ledger.c.surplus_milli_gpu_ms)).label("borrowed"),
         func.sum(ledger.c.lost_milli_gpu_ms).label("lost"),
+        func.sum(ledger.c.parked_milli_gpu_ms).label("parked"),
     ).group_by(step, *key)
     asked = _within(statement, ledger.c.minute_ms, steps, (ledger.c.team, teams))
     found = [_usage_sum(row, steps) for row in connection.execute(asked).mappings()]

@@ -21,7 +21,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 
 #: The newest migration: tables at it need no look at the migrations (nor 0.2 s for Alembic).
-HEAD = "0019"
+HEAD = "0020"
 
 #: Another process may hold SQLite's write lock for so long.
 _BUSY_TIMEOUT_MS = 30_000

@@ -38,7 +38,9 @@ def test_usage_is_added_up_by_team_owner_and_pool(store: Store) -> None:
             pool=PoolName("build"),
         ),
         ledger_row(2, held_milli_gpu_ms=2**40, **bob),
-        ledger_row(9, held_milli_gpu_ms=9, **bob),
+        ledger_row(3, held_milli_gpu_ms=0, parked_milli_gpu_ms=2**40, **bob),
+        ledger_row(4, held_milli_gpu_ms=0, parked_milli_gpu_ms=1, **bob),
+        ledger_row(9, held_milli_gpu_ms=9, parked_milli_gpu_ms=9, **bob),
         ledger_row(2, held_milli_gpu_ms=11, compute_percent_mean=0, **nlp),
     ]
     store.add_ledger(epoch, rows)
@@ -77,6 +79,7 @@ def test_usage_is_added_up_by_team_owner_and_pool(store: Store) -> None:
             idle=0,
             borrowed=0,
             lost=0,
+            parked=2**40 + 1,
         ),
         UsageSum(
             from_ms=Millis(60_000),

@@ -50,7 +50,8 @@ def held(world: WatchedWorld, owner: str, hours: int, at_ms: int, **changes: obj
 @pytest.fixture(autouse=True)
 def _ledger(world: WatchedWorld) -> None:
     world.now_ms = Millis(NOVEMBER_MS + 30 * 24 * HOUR_MS)
-    held(world, "ann", 12, NOVEMBER_MS, compute_percent_mean=50)
+    parked = {"parked_milli_gpu_ms": 2500 * HOUR_MS}
+    held(world, "ann", 12, NOVEMBER_MS, compute_percent_mean=50, **parked)
     held(world, "ada", 3, NOVEMBER_MS + HOUR_MS, lost_milli_gpu_ms=1000 * HOUR_MS)
     held(world, "october", 1, NOVEMBER_MS - HOUR_MS)
 
@@ -59,12 +60,12 @@ def test_a_month_is_reported_in_gpu_hours(cli: Cli) -> None:
     lines = cli("report", "--month", "2026-11", by="root").out.splitlines()
 
     assert lines[0].split() == [
-        "TEAM", "OWNER", "PROJECT", "HELD", "USED", "IDLE", "BORROWED", "LENT", "LOST",
+        "TEAM", "OWNER", "PROJECT", "HELD", "USED", "IDLE", "BORROWED", "LENT", "LOST", "PARKED",
     ]  # fmt: skip
     assert [line.split() for line in lines[1:-2]] == [
-        ["vision", "ann", "12.000", "6.000", "0.000", "12.000", "0.000"],
-        ["vision", "ada", "3.000", "unknown", "0.000", "3.000", "1.000"],
-        ["Total", "15.000", "6.000", "0.000", "15.000", "0.000", "1.000"],
+        ["vision", "ann", "12.000", "6.000", "0.000", "12.000", "0.000", "2.500"],
+        ["vision", "ada", "3.000", "unknown", "0.000", "3.000", "1.000", "0.000"],
+        ["Total", "15.000", "6.000", "0.000", "15.000", "0.000", "1.000", "2.500"],
     ]
     assert lines[-2:] == ["GPU hours", "Who lent 15.000 of the borrowed GPU hours is not known."]
 
@@ -122,7 +123,7 @@ def test_a_spreadsheet_reads_the_numbers_and_obeys_no_name(cli: Cli, world: Watc
     owners = {row[1] for row in read[1:]}
     assert tuple(read[0]) == models.REPORT_COLUMNS
     assert {"'=cmd()", "'+1", "'-1", "'@SUM(A1)", 'a"b', "a,b", "[2J", "'\t'=1"} <= owners
-    assert all(len(row) == 9 for row in read)
+    assert all(len(row) == 10 for row in read)
     assert not any(cell[:1] in ("=", "+", "-", "@", "\t") for row in read for cell in row)
     ada = next(row for row in read if row[1] == "ada")
     assert (float(ada[3]), ada[4]) == (3.0, "")
@@ -177,6 +178,7 @@ def test_parquet_has_the_rows_with_numbers_as_numbers(
     assert read["ann"]["held_gpu_hours"] == 12.0
     assert read["ann"]["used_gpu_hours"] == 6.0
     assert read["ada"]["used_gpu_hours"] is None
+    assert [read[name]["parked_gpu_hours"] for name in ("ann", "ada")] == [2.5, 0.0]
     # Nothing obeys it: it is no spreadsheet.
     assert read["=cmd()"]["project"] == "thesis"
     total = csv.DictReader(io.StringIO(cli(*asked, "--csv", by="root").out))

@@ -23,6 +23,7 @@ from gpucommons.scheduler.core.model.types import (
     Kind,
     Millis,
     NodeId,
+    Parked,
     PoolName,
     Role,
     Spec,
@@ -214,6 +215,58 @@ def test_a_lost_attempt_threw_its_work_away() -> None:
     assert row.lost_milli_gpu_ms == 500 * 40_000
 
 
+# --- what is parked ----------------------------------------------------------------------------
+
+PLACE = attempt(T).placements[0]
+
+
+def parked_until(from_ms: int, to_ms: int) -> Attempt:
+    """It held its devices for so long, and was parked then."""
+    return attempt(from_ms, to_ms, hold_class=HoldClass.FIXED, parked=True)
+
+
+def notebook(*attempts: Attempt, ended_ms: int | None = None) -> Workload:
+    """It runs, or is parked where its last attempt says so; or it ended."""
+    last, plain = attempts[-1], job(*attempts)
+    spec = replace(plain.spec, kind=Kind.NOTEBOOK, name="", pools=(PoolName("train"),))
+    notebook = replace(plain, spec=spec, state=State.ACTIVE)
+    if ended_ms is not None:
+        return replace(notebook, state=State.ENDED, ended_ms=Millis(ended_ms))
+    if not last.parked or last.ended_ms is None:
+        return notebook
+    parked = Parked(place=PLACE, rest=replace(last, placements=()), since_ms=last.ended_ms)
+    return replace(notebook, state=State.PARKED, parked=parked)
+
+
+def parked_of(found: Sequence[LedgerRow]) -> list[tuple[int, int]]:
+    return [((row.minute_ms - T) // MINUTE_MS, row.parked_milli_gpu_ms) for row in found]
+
+
+def test_a_parked_notebook_holds_nothing_and_what_it_would_have_held_is_counted_by_itself() -> None:
+    found = rows(notebook(parked_until(T, T + 20_000)), T, T + 2 * MINUTE_MS)
+    assert held(found) == [(0, 500 * 20_000), (1, 0)]
+    assert parked_of(found) == [(0, 500 * 40_000), (1, 500 * 60_000)]
+    assert {(row.pool, row.hold_class, row.lost_milli_gpu_ms, row.borrowed_milli_gpu_ms) for row in found} == {
+        ("train", HoldClass.FIXED, 0, 0)
+    }  # fmt: skip
+
+
+def test_parked_time_ends_with_the_next_devices_or_with_the_notebook() -> None:
+    first, second = parked_until(T, T + 10_000), parked_until(T + 30_000, T + 45_000)
+    again = notebook(first, second, attempt(T + 70_000))
+    assert parked_of(rows(again, T, T + 2 * MINUTE_MS)) == [
+        (0, 500 * (20_000 + 15_000)),
+        (1, 500 * 10_000),
+    ]
+    ended = notebook(first, second, ended_ms=T + 50_000)
+    assert parked_of(rows(ended, T, T + 2 * MINUTE_MS)) == [(0, 500 * (20_000 + 5_000))]
+
+
+def test_a_notebook_that_ended_otherwise_was_not_parked() -> None:
+    gone = notebook(attempt(T, T + 10_000), ended_ms=T + 10_000)
+    assert parked_of(rows(gone, T, T + MINUTE_MS)) == [(0, 0)]
+
+
 # --- keeping it --------------------------------------------------------------------------------
 
 
@@ -249,7 +302,8 @@ class Book:
         before = self.cluster
         self.closing = self.keeper.closing(before, [workload], Millis(now_ms))
         self.store.add_ledger(self.epoch, self.closing.rows, self.closing.lost)
-        live = workload.current is not None or workload.state is State.QUEUED
+        kept = workload.state is State.QUEUED or workload.parked is not None
+        live = workload.current is not None or kept
         self.cluster = replace(before, workloads={workload.workload_id: workload} if live else {})
 
     def tick(self, now_ms: int) -> None:
@@ -409,3 +463,52 @@ def test_a_scheduler_that_was_down_for_days_fills_the_gap() -> None:
     book.commit(job(attempt(T, T + days), state=State.SUCCEEDED), T + days)
     assert sum(row.held_milli_gpu_ms for row in book.rows()) == 500 * days
     assert Epoch(1) == book.epoch
+
+
+@settings(deadline=None)
+@given(
+    stretches=st.lists(
+        st.tuples(st.integers(1, 200_000), st.integers(1, 200_000)), min_size=1, max_size=6
+    ),
+    restarts=st.lists(st.booleans(), min_size=13, max_size=13),
+    ends_parked=st.booleans(),
+)
+def test_held_and_parked_are_exact_however_often_a_notebook_is_parked(
+    stretches: list[tuple[int, int]], restarts: list[bool], ends_parked: bool
+) -> None:
+    book, down = Book(), iter(restarts)
+    now, before = T + 12_345, ()
+
+    def commit(lease: Workload) -> None:
+        if next(down):
+            book.restart(now)
+        book.commit(lease, now)
+        book.tick(now)
+
+    for held_ms, parked_ms in stretches:
+        began = now
+        commit(notebook(*before, attempt(began, hold_class=HoldClass.FIXED)))
+        now += held_ms
+        before = (*before, parked_until(began, now))
+        commit(notebook(*before))
+        now += parked_ms
+    if not ends_parked:
+        before = (*before, attempt(now, now, hold_class=HoldClass.FIXED))
+    commit(notebook(*before, ended_ms=now))
+    book.tick(now + 10 * MINUTE_MS)
+    found = book.rows()
+    assert sum(row.held_milli_gpu_ms for row in found) == 500 * sum(one for one, _ in stretches)
+    assert sum(row.parked_milli_gpu_ms for row in found) == 500 * sum(one for _, one in stretches)
+    # A minute has room for no more than itself.
+    assert all(row.held_milli_gpu_ms + row.parked_milli_gpu_ms <= 500 * MINUTE_MS for row in found)
+
+
+def test_a_notebook_that_was_parked_while_the_scheduler_was_down_for_days_is_counted() -> None:
+    book = Book()
+    days = 3 * 24 * 3_600_000
+    parked = parked_until(T, T + 30_000)
+    book.commit(notebook(attempt(T)), T)
+    book.commit(notebook(parked), T + 30_000)
+    book.restart(T + days)
+    book.commit(notebook(parked, ended_ms=T + days), T + days)
+    assert sum(row.parked_milli_gpu_ms for row in book.rows()) == 500 * (days - 30_000)

@@ -59,6 +59,7 @@ def test_its_gpu_is_anothers_and_its_own_slice_comes_back_on_its_turn() -> None:
     before = world.get(first).current
     assert before is not None
     park(world, first)
+    assert [one.parked for one in world.get(first).attempts] == [True]
     second = a_server(world, "bob")
     assert unpark(world, first) is State.WAITING
     world.now = Millis(world.now + 5)
@@ -70,6 +71,7 @@ def test_its_gpu_is_anothers_and_its_own_slice_comes_back_on_its_turn() -> None:
     assert again.attempt_id != before.attempt_id
     assert again.placements[0].slice_id == before.placements[0].slice_id
     assert world.get(first).parked is None
+    assert [one.parked for one in world.get(first).attempts] == [True, False]
 
 
 def test_until_its_node_sees_it_gone_the_gpu_is_its_own() -> None:

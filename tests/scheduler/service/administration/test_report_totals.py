@@ -48,6 +48,7 @@ ledger_rows = st.lists(
         held_milli_gpu_ms=st.integers(1, 8000 * MINUTE),
         surplus_milli_gpu_ms=st.just(0),
         lost_milli_gpu_ms=st.integers(0, 1000 * MINUTE),
+        parked_milli_gpu_ms=st.integers(0, 8000 * MINUTE),
         idle=st.booleans(),
         compute_percent_mean=st.none() | st.integers(0, 100),
     ),
@@ -90,6 +91,7 @@ def test_totals_are_the_ledgers_within_a_thousandth_however_the_report_is_asked_
     assert abs(sum(row.held_milli_gpu_h for row in plain.rows) - held) <= slack + held / 1000
     for field, of in (
         ("lost_milli_gpu_h", lambda row: row.lost_milli_gpu_ms),
+        ("parked_milli_gpu_h", lambda row: row.parked_milli_gpu_ms),
         ("borrowed_milli_gpu_h", lambda row: row.borrowed_milli_gpu_ms),
         ("idle_milli_gpu_h", lambda row: row.held_milli_gpu_ms if row.idle else 0),
     ):
