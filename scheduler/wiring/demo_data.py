@@ -64,6 +64,8 @@ class _Hold:
     percent: int
     idle: bool = False
     lost: bool = False
+    #: It holds nothing, and would hold that.
+    parked: bool = False
     project: str = ""
 
 
@@ -111,9 +113,11 @@ def _holds(at_ms: int, end_ms: int) -> Iterator[_Hold]:
     if works:
         lunch = at.hour in _LUNCH
         yield _notebook("lab-alice", _VISION, "alice", (500, 0 if lunch else 34), idle=lunch)
-        yield _notebook(
+        # Idle for an hour, it is parked until he is back from lunch: others have his GPU.
+        bob = _notebook(
             "lab-bob", _NLP, "bob", (1000, 0 if lunch else 27), idle=at.hour in (12, 16)
         )
+        yield replace(bob, parked=at.hour == _LUNCH[-1])
     yield _job("digits", _VISION, "ada", (500, 86), HoldClass.GUARANTEED)
     if at.hour % 24 not in (6, 7):
         yield _job("thesis", _NLP, "nora", (500, 91), HoldClass.GUARANTEED)
@@ -161,7 +165,8 @@ def _job(
 
 def _rows(at_ms: int, span_ms: int, end_ms: int) -> Iterator[LedgerRow]:
     for hold in _holds(at_ms, end_ms):
-        held = hold.milli_gpu * span_ms
+        size = hold.milli_gpu * span_ms
+        held = 0 if hold.parked else size
         yield LedgerRow(
             workload_id=WorkloadId(f"sample-{hold.name}"),
             minute_ms=Millis(at_ms),
@@ -172,8 +177,9 @@ def _rows(at_ms: int, span_ms: int, end_ms: int) -> Iterator[LedgerRow]:
             hold_class=hold.hold_class,
             held_milli_gpu_ms=held,
             lost_milli_gpu_ms=held // 4 if hold.lost else 0,
+            parked_milli_gpu_ms=size - held,
             idle=hold.idle,
-            compute_percent_mean=hold.percent,
+            compute_percent_mean=None if hold.parked else hold.percent,
             project=hold.project,
         )
 
@@ -185,7 +191,7 @@ def _sizes(at_ms: int, span_ms: int, end_ms: int) -> Iterator[QuotaMinute]:
     for hold in _holds(at_ms, end_ms):
         if hold.hold_class is HoldClass.OVER_QUOTA:
             borrowed += hold.milli_gpu
-        else:
+        elif not hold.parked:
             own[hold.team] += hold.milli_gpu
     unused = {team: quota - own[team] for team, quota in _QUOTAS.items()}
     at, whole = Millis(at_ms), sum(unused.values())

@@ -75,7 +75,7 @@ COLUMNS = (
     (
         gettext_noop("Held"),
         gettext_noop(
-            "Reserved, used or not. What is beside it is part of it, but for what was lent."
+            "Reserved, used or not. What is beside it is part of it, but for what was lent or parked."
         ),
     ),
     (
@@ -108,8 +108,8 @@ COLUMNS = (
     (
         gettext_noop("Parked"),
         gettext_noop(
-            "What parked notebooks would have held: their kernels waited in memory and others could have"
-            " their GPUs, until they had them again. It is no part of what was held, and costs nothing."
+            "What parked notebooks would have held: their kernels waited in memory, and others could have"
+            " their GPUs until they had them again. It is no part of what was held, and costs nothing."
         ),
     ),
     (

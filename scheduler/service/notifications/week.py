@@ -99,7 +99,9 @@ def _held(rows: list[ReportRow]) -> list[str]:
         f"lost to stops {gpu_hours(sum(row.lost_milli_gpu_h for row in rows))}",
     ]
     held = gpu_hours(sum(row.held_milli_gpu_h for row in rows))
-    return [f"GPU-hours: held {held}, of these {', '.join(parts)}."]
+    parked = sum(row.parked_milli_gpu_h for row in rows)
+    others = f" Parked, for others to have: {gpu_hours(parked)}." if parked else ""
+    return [f"GPU-hours: held {held}, of these {', '.join(parts)}.{others}"]
 
 
 def _cost(rows: list[ReportRow], currency: str) -> list[str]:

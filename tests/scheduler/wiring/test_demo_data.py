@@ -77,7 +77,7 @@ def test_each_page_that_looks_back_is_full_and_says_that_it_is_sample_data(
     assert {row.project for row in report.rows} >= {"", "thesis", "digits", "pretrain-small"}
     assert all(day.held_milli_gpu_h and day.there_milli_gpu_h for day in report.days[:-1])
     assert min(sum(getattr(row, name) for row in report.rows) for name in (
-        "idle_milli_gpu_h", "borrowed_milli_gpu_h", "lost_milli_gpu_h",
+        "idle_milli_gpu_h", "borrowed_milli_gpu_h", "lost_milli_gpu_h", "parked_milli_gpu_h",
     )) > 0  # fmt: skip
     for days in (2, 14, 90, 365):
         found = utilisation(service, admin, Asked(days=days, sample=True))
