@@ -101,4 +101,6 @@ def test_minutes_of_an_earlier_release_get_the_project_of_their_job(url: str) ->
     store = open_store(url)
     found = store.reports.usage(Steps(from_ms=Millis(0), to_ms=Millis(1)))
     assert [(one.project, one.held) for one in found] == [("", 2), ("thesis 2", 1)]
+    # Of minutes that were written before nothing is said to be parked.
+    assert {one.parked for one in found} == {0}
     store.close()

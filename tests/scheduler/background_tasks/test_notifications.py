@@ -384,7 +384,7 @@ def test_a_week_is_summed_up_from_the_report_each_monday_once(
         kind="training",
         hold_class="guaranteed",
         held_milli_gpu_ms=1000 * 60_000 * 90,
-        lost_milli_gpu_ms=0,
+        parked_milli_gpu_ms=1000 * 60_000 * 30,
         compute_percent_mean=50,
     )  # type: ignore[arg-type] # as its strings are
     world.store.add_ledger(world.loop.epoch, [row])
@@ -402,6 +402,7 @@ def test_a_week_is_summed_up_from_the_report_each_monday_once(
     assert to == "ann@example.org"
     assert sent.telling.subject.startswith("your week, ")
     assert "GPU-hours: held 1.500, of these used 0.750" in sent.telling.text
+    assert " Parked, for others to have: 0.500." in sent.telling.text
     assert "Jobs: 1 finished, 0 failed, 0 cancelled." in sent.telling.text
     preview = preferences.notifications_week(world.service, world.principal("ann"))
     assert preview.text == sent.telling.text

@@ -477,7 +477,8 @@ def test_held_and_parked_are_exact_however_often_a_notebook_is_parked(
     stretches: list[tuple[int, int]], restarts: list[bool], ends_parked: bool
 ) -> None:
     book, down = Book(), iter(restarts)
-    now, before = T + 12_345, ()
+    now = T + 12_345
+    before: tuple[Attempt, ...] = ()
 
     def commit(lease: Workload) -> None:
         if next(down):

@@ -74,6 +74,19 @@ async def test_the_report_draws_days_and_says_what_its_columns_mean(visit: Any) 
         assert words in text
 
 
+async def test_what_notebooks_had_parked_stands_in_each_table_and_is_no_part_of_what_was_held(
+    visit: Any, scheduler: Any
+) -> None:
+    own = scheduler.answers["GET /v1/report"]
+    row = own.rows[0].model_copy(update={"parked_milli_gpu_h": 2500})
+    scheduler.answers["GET /v1/report"] = own.model_copy(update={"rows": [row]})
+    text = await (await visit("admin")).page("admin/report")
+    # By team, user and project, and once more in each total.
+    assert text.count('<td data-label="Parked" class="num">2.500</td>') == 6
+    assert text.count('<td data-label="Held" class="num">10.000</td>') == 6
+    assert "<dt>Parked</dt><dd>What parked notebooks would have held" in text
+
+
 async def test_sample_data_are_offered_and_marked_on_each_page_and_file(
     visit: Any, scheduler: Any, cluster: Any
 ) -> None:
