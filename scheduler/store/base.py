@@ -118,14 +118,12 @@ class LedgerRow:
     surplus_milli_gpu_ms: int = 0
     #: Of that, after work since the last checkpoint was thrown away; filled in at an eviction.
     lost_milli_gpu_ms: int = 0
-    #: No part of it: what a parked notebook would have held. Others could have it meanwhile.
-    parked_milli_gpu_ms: int = 0
+    parked_milli_gpu_ms: int = 0  #: No part of it: what a parked notebook would have held.
     #: True where the culler counted the minute as idle.
     idle: bool = False
     compute_percent_mean: int | None = None
     memory_used_mib_max: int | None = None
-    #: The value of the label `project`; "" without.
-    project: str = ""
+    project: str = ""  #: The value of the label `project`; "" without.
 
     @property
     def borrowed_milli_gpu_ms(self) -> int:

@@ -299,7 +299,7 @@ class Attempt:
     hibernation: Hibernation | None = None
     image: ProcessImage | None = None  #: Its processes as they were saved when it was stopped.
     not_saved: str = ""  #: Why they could not be; empty = that was not tried, or they were.
-    parked: bool = False  #: It ended for its notebook lives on without its devices, parked.
+    parked: bool = False  #: It ended, and its notebook lives on without its devices.
     drivers: tuple[str, ...] = ()  #: Of its nodes' GPUs; "" = not told; none = an older release's.
     pace: Pace | None = None  #: By its progress reports; None = too few.
     loading: Loading | None = None  #: How it waits for its data, where it told that.
@@ -329,8 +329,7 @@ class Idleness:
     kept_until_ms: Millis = Millis(0)
     #: The return is an admin's wish: it ends what was kept before; work and a later *Keep* end it.
     reclaimed: bool = False
-    #: Why it could not be parked when that was tried; the next weaker way is taken.
-    not_parked: str = ""
+    not_parked: str = ""  #: Why it could not be when that was tried; the next weaker way is taken.
 
 
 @quick
