@@ -22,7 +22,7 @@ from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
 from gpucommons.scheduler.client import calls, pipeline_calls
 from gpucommons.scheduler.client.documents.jobs import Bounds
 from gpucommons.scheduler.client.documents.pipelines import read_pipeline, steps_in_order
-from gpucommons.scheduler.models.text.state_words import state_words
+from gpucommons.scheduler.models.text.state_words import JOB_WORDS
 
 _DEFAULT_FILE = "pipeline.yaml"
 
@@ -82,7 +82,7 @@ def listing(arguments: argparse.Namespace) -> int:
             more = scheduler.send(pipeline_calls.pipelines(found.cursor))
             found = more.model_copy(update={"pipelines": [*found.pipelines, *more.pipelines]})
     rows = [
-        (one.name, one.owner, one.team, one.state, _done(one), _at(one.submitted_ms))
+        (one.name, one.owner, one.team, _state(one), _done(one), _at(one.submitted_ms))
         for one in found.pipelines
     ]
     header = ("NAME", "OWNER", "TEAM", "STATE", "STEPS DONE", "SUBMITTED")
@@ -114,8 +114,9 @@ def _step_of(view: models.PipelineView, step: str) -> str:
 
 def describe(view: models.PipelineView) -> str:
     """A pipeline in lines: a step, its job, and why it does not run."""
-    lines = [f"{view.name}  {view.state} · {_done(view)} steps done · team {view.team}"]
+    lines = [f"{view.name}  {_state(view)} · {_done(view)} steps done · team {view.team}"]
     width = max(len(step.name) for step in view.steps)
+    wide = max(9, *(len(_step_state(step)) for step in view.steps))
     for step in view.steps:
         needs = [
             name if how == "ok" else f"{name} ({how})" for name, how in sorted(step.after.items())
@@ -125,15 +126,32 @@ def describe(view: models.PipelineView) -> str:
             words.append(step.ended_text)
         words.append(step.text)
         said = " · ".join(word for word in words if word)
-        state = state_words(step.job_state or "queued") if step.state == "submitted" else step.state
-        lines.append(f"  {step.name.ljust(width)}  {state.ljust(9)}  {said}")
+        lines.append(f"  {step.name.ljust(width)}  {_step_state(step).ljust(wide)}  {said}")
         lines += [
-            f"  {' ' * width}             reads {one.step}/{one.path} as {one.to}"
+            f"  {' ' * (width + wide)}    reads {one.step}/{one.path} as {one.to}"
             for one in step.inputs
         ]
     if view.retry_from is not None and view.mine:
         lines.append(f"retry from {view.retry_from}: gpucommons pipeline retry {view.name}")
     return printable("\n".join(lines))
+
+
+def _state(view: models.PipelineView) -> str:
+    """As its page says it."""
+    if view.state == "failed" and view.retry_from:
+        return f"failed at {view.retry_from}"
+    return JOB_WORDS.get(view.state, view.state)
+
+
+def _step_state(step: models.StepView) -> str:
+    """As the page says it."""
+    if step.state != "submitted":
+        return JOB_WORDS.get(step.state, step.state)
+    # One that has begun was stopped for another, and goes on.
+    waits = "in line" if step.started_ms is None else "stopped, in line"
+    own = {"queued": waits, "nominated": waits, "pausing": "stopping"}
+    job = step.job_state or ""
+    return own.get(job) or JOB_WORDS.get(job, waits)
 
 
 def _done(view: models.PipelineView) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import Cli, WatchedWorld
 
+from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks.pipelines import Pipelines
+from gpucommons.scheduler.cli.pipelines.commands import describe
 from gpucommons.scheduler.executors.fake import Script
 
 FILE = """
@@ -59,7 +62,8 @@ def test_a_file_becomes_jobs_that_wait_for_each_other(
     assert "retry from clean: gpucommons pipeline retry nightly-1" in shown
     header, row = cli("pipeline", "list").out.splitlines()
     assert header.split() == ["NAME", "OWNER", "TEAM", "STATE", "STEPS", "DONE", "SUBMITTED"]
-    assert row.split()[:7] == ["nightly-1", "ann", "vision", "failed", "0", "of", "4"]
+    assert row.split()[:3] == ["nightly-1", "ann", "vision"]
+    assert "  failed at clean  0 of 4  " in row
     world.script = Script(run_ms=1000)
     assert "nightly-1 begins anew" in cli("pipeline", "retry", "nightly-1").out
     look(world, 8)
@@ -91,3 +95,40 @@ def test_what_is_no_pipeline_is_refused(cli: Cli, folder: Path, text: str, says:
     assert refused.code in (1, 2)
     assert says in refused.err
     assert cli("pipeline", "list", "--output", "json").json["pipelines"] == []
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        ({"state": "waiting"}, "waiting"),
+        ({"state": "submitted"}, "in line"),
+        ({"state": "submitted", "job_state": "nominated"}, "in line"),
+        ({"state": "submitted", "job_state": "queued", "started_ms": 1}, "stopped, in line"),
+        ({"state": "submitted", "job_state": "pausing"}, "stopping"),
+        ({"state": "submitted", "job_state": "preempting"}, "stopping"),
+        ({"state": "succeeded"}, "finished"),
+        ({"state": "blocked"}, "blocked"),
+    ],
+)
+def test_a_step_is_called_what_its_page_calls_it(step: dict[str, Any], says: str) -> None:
+    named = {"name": "clean", "what": "train.py", "job_name": "assembly-clean-1", **step}
+    line = describe(a_view(named, state="running")).splitlines()[1]
+    assert line.split("clean", 1)[1].split("  assembly")[0].strip() == says
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "says"),
+    [
+        ({"state": "succeeded"}, "finished"),
+        ({"state": "failed", "retry_from": "clean"}, "failed at clean"),
+        ({"state": "cancelled"}, "cancelled"),
+    ],
+)
+def test_a_pipeline_is_called_what_its_page_calls_it(pipeline: dict[str, Any], says: str) -> None:
+    said = describe(a_view({"name": "clean", "what": "train.py", "state": "failed"}, **pipeline))
+    assert said.startswith(f"assembly-1  {says} · ")
+
+
+def a_view(step: dict[str, Any], **pipeline: Any) -> models.PipelineView:
+    fields = {"name": "assembly-1", "owner": "ann", "team": "vision", "submitted_ms": 0}
+    return models.PipelineView.model_validate({**fields, "steps": [step], **pipeline})
