@@ -29,7 +29,7 @@ _LAST_MESSAGES, _LAST_BYTES, _LAST_S = 20_000, 16 * 1024**2, 60
 #: that sends takes along the news of who comes and goes, and nothing tells that they are to be read: so a
 #: word looks for them first. Read late, the last listener's leaving may be older than the next one's coming.
 _SILENCE = """
-def _gpucommons_silence(order, mark, kind, names, most, most_bytes, last, longest_s=60):
+def _gpucommons_silence(order, mark, kind, names, most, most_bytes, last, longest_s=60, patience_ms=10_000):
     import base64, collections, json, os, time, zmq
     kernel = get_ipython().kernel
     thread = getattr(kernel, 'iopub_thread', None)
@@ -51,8 +51,22 @@ def _gpucommons_silence(order, mark, kind, names, most, most_bytes, last, longes
         # None: an earlier release had it fall silent.
         if send is not None:
             thread._really_send = send
-        for given, options in words:
-            thread._really_send(*given, **options)
+        with_patience(words)
+    def with_patience(words):
+        # More than a socket holds for whoever reads slowly: it would drop the rest without a word.
+        for option, value in ((zmq.XPUB_NODROP, 1), (zmq.SNDTIMEO, patience_ms)):
+            thread.socket.set(option, value)
+        try:
+            for given, options in words:
+                try:
+                    thread._really_send(*given, **options)
+                except zmq.Again:
+                    # Who does not read at all holds nobody up.
+                    thread.socket.set(zmq.XPUB_NODROP, 0)
+                    thread._really_send(*given, **options)
+        finally:
+            thread.socket.set(zmq.XPUB_NODROP, 0)
+            thread.socket.set(zmq.SNDTIMEO, -1)
     def fall_silent():
         if '_gpucommons_kept' in own:
             return
