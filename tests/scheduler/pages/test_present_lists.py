@@ -390,7 +390,18 @@ def test_the_report_sums_what_it_shows(cluster: Any) -> None:
     report = models.Report(from_ms=0, to_ms=1, rows=[row, blind])
     shown = report_table(report, unknown="no data")
 
-    assert shown.total == ("Total", "", "", "20.000", "8.100", "2.000", "4.000", "0.000", "0.200")
+    assert shown.total == (
+        "Total",
+        "",
+        "",
+        "20.000",
+        "8.100",
+        "2.000",
+        "4.000",
+        "0.000",
+        "0.200",
+        "0.000",
+    )
     assert shown.rows[1] == (
         "vision",
         "bob",
@@ -401,6 +412,7 @@ def test_the_report_sums_what_it_shows(cluster: Any) -> None:
         "2.000",
         "",
         "0.100",
+        "0.000",
     )
 
 
@@ -418,7 +430,7 @@ def test_teams_and_users_add_up_to_the_same_and_lent_is_a_teams(cluster: Any) ->
 
     teams, users = team_table(report, unknown="no data"), user_table(report, unknown="no data")
 
-    assert teams.rows[0] == ("nlp", *["0.000"] * 4, "1.500", "0.000")
+    assert teams.rows[0] == ("nlp", *["0.000"] * 4, "1.500", "0.000", "0.000")
     assert teams.total[1:5] == users.total[2:6] == ("10.000", "8.100", "1.000", "2.000")
     assert "Lent" in teams.columns
     assert "Lent" not in users.columns
