@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +66,12 @@ class Woken:
 
 
 @pytest.fixture(scope="module")
-def woken(servers: Start) -> Woken:
+def woken(fresh_servers: Callable[[], AbstractContextManager[Start]]) -> Iterator[Woken]:
+    with fresh_servers() as servers:
+        yield _woken(servers)
+
+
+def _woken(servers: Start) -> Woken:
     first = servers(GPUCOMMONS_LEASE_ID="old", GPUCOMMONS_NODE="node-1", NVIDIA_OLD="1")
     names = ("variables", "environment", "debugger", "other", "asking", "unused")
     made = {name: opened(first, f"{name}.ipynb") for name in names}
@@ -77,7 +83,8 @@ def woken(servers: Start) -> Woken:
     asking = first.page(kernels["asking"])
     cell = asking.send("print('hello', input('name? '), x)", may_ask=True)
     next(one for one in asking.messages(cell) if one["msg_type"] == "input_request")
-    assert _debugger_says(first.page(kernels["debugger"]))["success"]
+    debugger = first.page(kernels["debugger"])
+    until(lambda: _debugger_says(debugger)["success"], "the debugger's start")
     until(lambda: first.greeting("hello")["keeps"] == "kernels", "the self-test")
     said = ("kernels", first.greeting("kernels")["woken"])
     unused = kernels["unused"]
