@@ -93,6 +93,7 @@ export class Api {
   /** Open the socket now; also the *Retry* of the panel, which does not wait for the back-off. */
   connect(): void {
     window.clearTimeout(this._timer);
+    this._timer = 0;
     this._drop();
     const { WebSocket: Socket, wsUrl, token, appendToken } = this._settings;
     let url = `${wsUrl}gpucommons/ws?language=${this._language}`;
@@ -313,10 +314,14 @@ export class Api {
 
   /** A socket cannot say that it is a stranger to a new server, or log in; asking for the status does. */
   private async _connectKnown(): Promise<void> {
+    const timer = this._timer;
     if (this.isStopped) {
       await this.status({ logsIn: true });
     }
-    this.connect();
+    // Else somebody has connected meanwhile, and that socket would be dropped.
+    if (timer === this._timer) {
+      this.connect();
+    }
   }
 
   private _drop(): void {
