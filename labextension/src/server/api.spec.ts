@@ -59,6 +59,18 @@ describe('the one connection', () => {
     expect(FakeSocket.all).toHaveLength(2);
   });
 
+  it('keeps the socket of who asked while a stopped server was looked for', async () => {
+    const api = fakeApi();
+    api.isStopped = true;
+    api.connect();
+    FakeSocket.last.hangUp();
+    vi.advanceTimersByTime(stoppedDelay(false, 0.5));
+    api.connect();
+    await vi.advanceTimersByTimeAsync(1);
+
+    expect(FakeSocket.all).toHaveLength(2);
+  });
+
   it('sends only where somebody listens', () => {
     const api = fakeApi();
     api.connect();
