@@ -20,7 +20,6 @@ from gpucommons.scheduler.cli.present import show
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.files.durable_files import appearing_whole
 from gpucommons.scheduler.up.settings import default_state_dir
-from gpucommons.scheduler.up.state_folder import StateFolder
 
 _STANDARD = "-"
 #: What no backup holds, said each time.
@@ -135,7 +134,7 @@ def _database(arguments: argparse.Namespace, environ: Mapping[str, str]) -> str:
     if environ.get("GPUCOMMONS_STORE_URL") and not arguments.state:
         return environ["GPUCOMMONS_STORE_URL"]
     state = Path(arguments.state) if arguments.state else default_state_dir(environ)
-    return f"sqlite:///{StateFolder(root=state.expanduser().absolute()).database}"
+    return f"sqlite:///{state.expanduser().absolute() / 'scheduler.db'}"
 
 
 def _must_be_there(url: str) -> None:
