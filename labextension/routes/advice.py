@@ -13,7 +13,7 @@ from gpucommons.labextension.requests import sentence_of
 from gpucommons.labextension.routes.files import FileHandler
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls
-from gpucommons.scheduler.client.describing import of_config_file
+from gpucommons.scheduler.client.describing import framework_of_script, of_config_file
 from gpucommons.scheduler.errors import BadRequest, SchedulerError
 
 
@@ -24,6 +24,8 @@ class PlanQuestion(models.Model):
     config: Annotated[str, StringConstraints(max_length=1024)] = ""
     #: In its place: jobs that trained it with this batch.
     like: list[models.Name] = Field(default_factory=list, max_length=8)
+    #: A script below this server's folder: it is read for whose arguments it takes.
+    script: Annotated[str, StringConstraints(max_length=1024)] = ""
     asked: dict[str, Any]
 
 
@@ -38,7 +40,8 @@ class AdviceHandler(FileHandler):
             self.require_owner()
             question = self.body_as(PlanQuestion)
             network = await self._network(question)
-            view = await self.scheduler().send(calls.advise(_request(question.asked, network)))
+            asked = await self._framework(question) | question.asked
+            view = await self.scheduler().send(calls.advise(_request(asked, network)))
         except SchedulerError as error:
             self.refuse(error)
         else:
@@ -51,6 +54,16 @@ class AdviceHandler(FileHandler):
             return models.UnknownModel(kind="unknown", like=question.like)
         file = await asyncio.to_thread(self.desk().locate, question.config, suffixes=())
         return await asyncio.to_thread(of_config_file, file)
+
+    async def _framework(self, question: PlanQuestion) -> dict[str, Any]:
+        """A script that cannot be read takes nobody's arguments, as far as is known."""
+        if not question.script.endswith(".py"):
+            return {}
+        try:
+            file = await asyncio.to_thread(self.desk().locate, question.script, suffixes=(".py",))
+            return {"framework": await asyncio.to_thread(framework_of_script, file)}
+        except SchedulerError:
+            return {}
 
 
 def _request(asked: dict[str, Any], network: models.NetworkModel) -> models.AdviceRequest:

@@ -6,6 +6,7 @@ time. Everything is counted: how many were looked at, and why others were not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from itertools import product
 from typing import Any
@@ -36,6 +37,8 @@ _LONG = 16_384
 _TENSOR = (1, 2, 4, 8)
 _CONTEXT = (1, 2, 4, 8)
 _VIRTUAL = (1, 2, 4)
+#: Why a layout is none for this script.
+CANNOT_SAY_IT = "cannot be said with its arguments"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +51,8 @@ class Ways:
     sharded: bool = True
     recompute: bool = True
     offload: bool = False
+    #: Which of these layouts its arguments can say; None: all of them.
+    takes: Callable[[Layouts], NDArray[np.bool_]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +75,19 @@ def search(
     ways: Ways,
 ) -> Found:
     """Everything that divides and fits."""
-    layouts, undivided = candidates(network, recipe, pool, ways)
+    every, undivided = candidates(network, recipe, pool, ways)
+    layouts = every if ways.takes is None else every.take(ways.takes(every))
     needed = memory(network, recipe, layouts)
     fits = np.flatnonzero(needed.total <= pool.memory_bytes)
     chosen = layouts.take(fits)
     held = Memory({name: values[fits] for name, values in needed.terms.items()})
-    pruned = {"does not divide": undivided, "does not fit": len(layouts) - len(fits)}
+    pruned = {
+        "does not divide": undivided,
+        CANNOT_SAY_IT: len(every) - len(layouts),
+        "does not fit": len(layouts) - len(fits),
+    }
     timed = step(network, recipe, chosen, pool, known)
-    return Found(chosen, held, timed, len(layouts) + undivided, pruned)
+    return Found(chosen, held, timed, len(every) + undivided, pruned)
 
 
 def sizes(pool: Pool) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -19,10 +19,13 @@ from gpucommons.scheduler.advisor.descriptors.keras import KerasLayer, from_summ
 from gpucommons.scheduler.advisor.descriptors.traced import from_module
 from gpucommons.scheduler.advisor.network import Network, Traced, Transformer, Unknown
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.scripts.frameworks import MAX_BYTES as MAX_SOURCE_BYTES
+from gpucommons.scheduler.scripts.frameworks import read_script
 
 #: Configurations of models are a few KiB.
 MAX_BYTES = 1 << 20
 _MOST_WORDS = 500
+Framework = Literal["torch", "keras", "megatron", "torchtitan"]
 
 
 def described(network: Network) -> models.NetworkModel:
@@ -70,6 +73,31 @@ def of_keras(model: Any) -> models.NetworkModel:
     except (AttributeError, TypeError, ValueError) as error:
         why = f"The layers of this model could not be read ({type(error).__name__})."
         return models.UnknownModel(kind="unknown", why=why)
+
+
+def framework_of_script(path: Path) -> Framework:
+    """Whose arguments a script takes: ``torch`` where it takes nobody's, or cannot be read.
+
+    Raises
+    ------
+    BadRequest
+        When there is no such file.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_SOURCE_BYTES + 1)
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be read: {error.strerror}.") from None
+    return as_framework(read_script(path.name, content).takes)
+
+
+def as_framework(takes: str) -> Framework:
+    """The same as a request has it."""
+    match takes:
+        case "megatron" | "torchtitan":
+            return takes
+        case _:
+            return "torch"
 
 
 def of_config_file(path: Path) -> models.NetworkModel:

@@ -13,6 +13,7 @@ from typing import Protocol
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Observation
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, Workload
+from gpucommons.scheduler.executors import planned_arguments
 from gpucommons.scheduler.files.log_reader import LogChunk
 from gpucommons.scheduler.launchers import Gang, Worker
 
@@ -100,7 +101,9 @@ def gang_of(launch: Launch, places: Sequence[Place]) -> Gang:
             simulated=place.simulated,
             cpus=max(1, one.cpu_milli // 1000),
             memory_mib=roles[one.role].memory_mib,
-            command=roles[one.role].command,
+            command=planned_arguments.with_arguments(
+                launch.workload, launch.attempt, roles[one.role].command
+            ),
         )
         for rank, (one, place) in enumerate(zip(launch.attempt.placements, places, strict=True))
     )

@@ -36,6 +36,7 @@ from gpucommons.scheduler.intake.could_ever_run import (
 )
 from gpucommons.scheduler.intake.gpu_memory import settled
 from gpucommons.scheduler.intake.leases import host_share
+from gpucommons.scheduler.intake.own_arguments import check_own_arguments
 from gpucommons.scheduler.intake.paying_team import choose_team, names
 from gpucommons.scheduler.intake.policies import (
     Asked,
@@ -122,6 +123,7 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
         environment=as_allowed(words, team, cluster.policy),
     )
     check_commands(spec)
+    check_own_arguments(spec)
     check_policies(asked_of(spec), team, cluster.policy)
     return spec
 

@@ -15,6 +15,7 @@ from gpucommons.scheduler.intake.could_ever_run import able_pools, check_can_run
 from gpucommons.scheduler.intake.gpu_memory import smallest
 from gpucommons.scheduler.intake.jobs import asked_of, check_commands
 from gpucommons.scheduler.intake.leases import host_share
+from gpucommons.scheduler.intake.own_arguments import check_own_arguments
 from gpucommons.scheduler.intake.policies import check_policies
 from gpucommons.scheduler.models import JobSize
 
@@ -56,6 +57,7 @@ def resized_spec(
     size = _size(workload, asked, cluster)
     spec = with_size(workload.spec, size)
     check_commands(spec)
+    check_own_arguments(spec)
     team = cluster.teams.get(spec.team)
     if team is not None:  # else the cycle says so
         check_policies(asked_of(spec), team, cluster.policy)

@@ -52,6 +52,18 @@ _SENTENCES_OF_PLANS = (
         " here."
     ),
     _("%(pool)s has %(nodes)s nodes with %(gpus)s each."),
+    _(
+        "%(number)s layouts are not offered, as %(program)s has no arguments for them: weights shared out"
+        " (FSDP), every second product recomputed."
+    ),
+    _(
+        "%(number)s layouts are not offered, as %(program)s has no arguments for them: ZeRO-1, whole copies"
+        " beside cut layers or stages, interleaved stages."
+    ),
+    _(
+        "The plan decides what the command says, too: %(words_list)s is left out, and its own arguments take"
+        " that place."
+    ),
     _("Plans are made for 1, 2, 4, 8 … GPUs, for all of a node, and for 2, 4, 8 … and all nodes."),
     _("Plain, %(gpus)s of %(pool)s (%(layout_list)s): %(memory_words)s."),
     _("Plain, %(gpus)s of %(pool)s (%(layout_list)s): %(memory_words)s; %(speed)s."),

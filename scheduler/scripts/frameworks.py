@@ -74,6 +74,18 @@ _LIGHTNING = Framework(
     advice="Choose the launcher torchrun, and give its Trainer num_nodes.",
     launchers=("torchrun",),
 )
+_OWN_TRAINERS = {
+    "megatron": Framework(
+        name="Megatron-LM's training",
+        advice="Choose the launcher torchrun.",
+        launchers=("torchrun",),
+    ),
+    "torchtitan": Framework(
+        name="torchtitan's training",
+        advice="Choose the launcher torchrun.",
+        launchers=("torchrun",),
+    ),
+}
 _HOROVOD = Framework(name="Horovod", advice=_MPI_LAUNCHER, launchers=("mpi",))
 _MPI = Framework(name="MPI", advice=_MPI_LAUNCHER, launchers=("mpi",))
 _RAY = Framework(name="Ray", advice="Choose the launcher ray.", launchers=("ray",), explicit=True)
@@ -123,6 +135,13 @@ _TRAINS = {
     "torch": "torchrun",
     **dict.fromkeys([*_WITH_TRAINERS, "peft", "unsloth", "fastai"], "torchrun"),
 }
+#: Modules that read the command line as these programs do; parts of them used alone do not.
+_READ_ARGUMENTS = {
+    "megatron.training": "megatron",
+    "torchtitan.train": "torchtitan",
+    "torchtitan.config": "torchtitan",
+    "torchtitan.config_manager": "torchtitan",
+}
 _OURS = "gpucommons.scheduler"
 _IMPORTS_OURS = re.compile(r"^[ \t]*(?:import|from)[ \t]+gpucommons\.scheduler\b", re.MULTILINE)
 
@@ -144,6 +163,8 @@ class Script:
     trains_with: str = ""
     #: It imports something of ours.
     uses_ours: bool = False
+    #: Whose arguments it takes: ``megatron`` or ``torchtitan``; "" for nobody's.
+    takes: str = ""
     #: So much code that it was not parsed.
     is_long: bool = False
 
@@ -168,6 +189,7 @@ def read_script(name: str, content: bytes) -> Script:
         starts=tuple(sorted(once.values(), key=lambda start: start.line)),
         trains_with=trains_with,
         uses_ours=uses_ours,
+        takes=_takes(names),
     )
 
 
@@ -281,8 +303,18 @@ def _starts(tree: ast.AST, names: dict[str, str]) -> Iterator[Start]:
             module = node.module if isinstance(node, ast.ImportFrom) else None
             for alias in node.names:
                 full = f"{module}.{alias.name}" if module else alias.name
-                if full in _IMPORTS:
-                    yield Start(framework=_IMPORTS[full], line=node.lineno)
+                found = _IMPORTS.get(full) or _OWN_TRAINERS.get(_takes({"": full}))
+                if found is not None:
+                    yield Start(framework=found, line=node.lineno)
+
+
+def _takes(names: dict[str, str]) -> str:
+    """By what it imports that reads the command line."""
+    for full in names.values():
+        for module, takes in _READ_ARGUMENTS.items():
+            if full == module or full.startswith(f"{module}."):
+                return takes
+    return ""
 
 
 def _framework(name: str) -> Framework | None:

@@ -8,14 +8,22 @@ from dataclasses import dataclass
 from gpucommons.scheduler.launchers import LAUNCHERS, PLAIN
 from gpucommons.scheduler.launchers.accelerate import ACCELERATE, is_accelerate
 from gpucommons.scheduler.launchers.deepspeed import DEEPSPEED, is_deepspeed
+from gpucommons.scheduler.launchers.launcher import script_words
 from gpucommons.scheduler.launchers.torchrun import TORCHRUN, is_torchrun
 from gpucommons.scheduler.scripts.frameworks import MAX_SOURCE_CHARACTERS, Script, where
+
+
+def is_torchtitan(command: Sequence[str]) -> bool:
+    """Whether Python is given the module that torchtitan trains with."""
+    return (script_words(command) or ())[:2] == ("-m", "torchtitan.train")
+
 
 #: What a command is, and the launcher that it asks for.
 _COMMANDS = (
     (is_torchrun, "torchrun", TORCHRUN),
     (is_accelerate, "accelerate launch", ACCELERATE),
     (is_deepspeed, "deepspeed", DEEPSPEED),
+    (is_torchtitan, "torchtitan.train", TORCHRUN),
 )
 
 

@@ -5,6 +5,8 @@ export interface IPlanQuestion {
   config: string;
   /** In its place: jobs that trained it with this batch. */
   like: string[];
+  /** A script below the server's folder: whose arguments does it take? */
+  script: string;
   asked: {
     batch: number;
     sequence: number;
@@ -35,6 +37,8 @@ export interface IPlan {
   launcher: string;
   layout: string;
   script: string[];
+  /** In its place: the script's own arguments. */
+  arguments?: string[];
   verdict: string;
   memory_text: string;
   speed_text: string;

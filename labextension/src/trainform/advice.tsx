@@ -213,6 +213,7 @@ export function TrainAdvice(): React.JSX.Element {
       const found = await train.advise({
         config: question.like ? '' : config.trim(),
         like: question.like ? [question.like] : [],
+        script: path,
         asked: {
           batch: Number(question.batch),
           sequence: question.like ? 1 : Number(question.sequence),
@@ -325,7 +326,10 @@ function Plan(props: { plan: IPlan; advice: IAdvice }): React.JSX.Element {
       </p>
       <p className="gc-Muted">{plan.why}</p>
       <p className="gc-Muted">
-        {trans.__('In the script: %1.', plan.script.join('; '))}
+        {plan.arguments?.length
+          ? trans.__('Its script is started with: %1', plan.arguments.join(' '))
+          : trans.__('In the script: %1.', plan.script.join('; '))}
+        {plan.id ? ` ${trans.__('Plan number: %1', plan.id)}` : null}
       </p>
       <ActionButton
         onClick={() => {

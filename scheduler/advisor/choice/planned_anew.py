@@ -18,6 +18,8 @@ class PlannedAnew:
     plan: Plan
     #: It is what a script does that takes the micro-steps and the batch that it is told.
     as_told: bool
+    #: The script's own, which it was started with; none where it takes none of a plan.
+    arguments: tuple[str, ...] = ()
 
 
 def planned_anew(question: Question, before: Layout, gpus: int) -> PlannedAnew | None:
@@ -26,13 +28,18 @@ def planned_anew(question: Question, before: Layout, gpus: int) -> PlannedAnew |
     if pool.gpus != gpus or isinstance(question.network, Unknown):
         return None
     same = as_told(before, gpus)
-    if same is not None:
+    if same is not None and _takes(question, same):
         computed = one_of(question, question.network, pool, layouts_of(same), 0)
         plan = plan_of(question, computed, correction_of(question, gpus))
         if plan.verdict is not Verdict.NO:
             return PlannedAnew(plan, as_told=True)
     found = advise(replace(question, most_gpus=gpus, sizes=(gpus,)))
     return PlannedAnew(found.plans[0], as_told=False) if found.plans else None
+
+
+def _takes(question: Question, layout: Layout) -> bool:
+    takes = question.ways.takes
+    return takes is None or bool(takes(layouts_of(layout))[0])
 
 
 def as_told(before: Layout, gpus: int) -> Layout | None:

@@ -29,16 +29,19 @@ class Training:
     network: Transformer | Traced
     recipe: Recipe
     layout: Layout
+    #: Whose own arguments the script takes (:mod:`..choice.script_arguments`); "" for nobody's.
+    framework: str = ""
 
 
-def written(network: Network, recipe: Recipe, layout: Layout) -> str:
+def written(network: Network, recipe: Recipe, layout: Layout, framework: str = "") -> str:
     """As text; "" of a network that no formula knows."""
     kind = next((name for name, one in _NETWORKS.items() if isinstance(network, one)), None)
     if kind is None:
         return ""
     parts = {"network": network, "recipe": recipe, "layout": layout}
     told = {name: _changed(part) for name, part in parts.items()}
-    return json.dumps({"kind": kind, **told}, separators=(",", ":"))
+    named = {"framework": framework} if framework else {}
+    return json.dumps({"kind": kind, **told, **named}, separators=(",", ":"))
 
 
 def read(text: str) -> Training | None:
@@ -51,6 +54,7 @@ def read(text: str) -> Training | None:
             network=_made(_NETWORKS[told["kind"]], told["network"]),
             recipe=_made(Recipe, told["recipe"]),
             layout=_made(Layout, told["layout"]),
+            framework=str(told.get("framework", "")),
         )
     except (KeyError, TypeError, ValueError):
         return None

@@ -12,7 +12,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import by, show
 from gpucommons.scheduler.client import calls, plan_calls
-from gpucommons.scheduler.client.describing import of_config_file
+from gpucommons.scheduler.client.describing import Framework, framework_of_script, of_config_file
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.text.plan_words import advice_text
 
@@ -101,7 +101,14 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--precision", default="amp", help="amp (default), bf16, fp16, fp32, tf32 …")
     group.add_argument("--optimizer", default="adamw", help="adamw (default), sgd, adamw-8bit …")
     group.add_argument("--adapters", choices=("none", "lora", "qlora"), default="none")
-    group.add_argument("--framework", choices=("torch", "keras"), default="torch")
+    group.add_argument(
+        "--framework",
+        choices=("torch", "keras", "megatron", "torchtitan"),
+        help="default: what --script takes, else torch; megatron and torchtitan: by their own arguments",
+    )
+    group.add_argument(
+        "--script", type=Path, metavar="FILE", help="read for whose arguments it takes"
+    )
     group.add_argument(
         "--no-sharding", action="store_true", help="the script cannot use FSDP or ZeRO"
     )
@@ -122,7 +129,7 @@ def advise(arguments: argparse.Namespace) -> int:
         precision=arguments.precision,
         optimizer=arguments.optimizer,
         adapters=arguments.adapters,
-        framework=arguments.framework,
+        framework=arguments.framework or _framework(arguments.script),
         sharded=not arguments.no_sharding,
         objective=_objective(arguments),
         deadline_ms=arguments.by,
@@ -163,6 +170,10 @@ def _together(arguments: argparse.Namespace) -> int:
         lines.append(f"Submitted after the ones looked at: {', '.join(found.later)}")
     show(found, "\n".join(lines), output=arguments.output)
     return 0
+
+
+def _framework(script: Path | None) -> Framework:
+    return "torch" if script is None else framework_of_script(script)
 
 
 def _gpus(count: int) -> str:

@@ -36,6 +36,8 @@ class PlanView(View):
     layout: str
     #: What the script has to do for it: the launcher only starts processes.
     script: list[str]
+    #: In its place: the script's own arguments, which a job that takes the plan is started with.
+    arguments: list[str] = []
     #: ``fits``, ``tight``, ``no`` or ``not known``.
     verdict: str
     #: Of the fullest GPU; 0 where it is not known.

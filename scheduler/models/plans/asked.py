@@ -93,8 +93,9 @@ class AdviceRequest(Model):
     flash: bool = True
     #: Of the data, where loading it may be what takes longest.
     bytes_per_sample: Annotated[float, Field(ge=0, lt=1e15, allow_inf_nan=False)] = 0.0
-    #: What the script is written in: it decides which launcher a plan names.
-    framework: Literal["torch", "keras"] = "torch"
+    #: What the script is written in: it decides which launcher a plan names. ``megatron`` and ``torchtitan``:
+    #: it takes the arguments of Megatron-LM or torchtitan, so that plans may cut layers and stages, too.
+    framework: Literal["torch", "keras", "megatron", "torchtitan"] = "torch"
     #: The script can share out weights or moments over GPUs (FSDP, ZeRO).
     sharded: bool = True
     #: The script can make activations again instead of keeping them.

@@ -62,7 +62,10 @@ def plan_lines(plan: PlanView, view: AdviceView, by: By, *, title: str) -> Itera
     )
     yield f"   {memory_of(plan)}; {speed_of(plan)}"
     yield f"   {plan.why}"
-    yield f"   In the script: {'; '.join(plan.script)}. Launcher: {plan.launcher}."
+    if plan.arguments:
+        yield f"   Its script is started with: {' '.join(plan.arguments)} (launcher: {plan.launcher})"
+    else:
+        yield f"   In the script: {'; '.join(plan.script)}. Launcher: {plan.launcher}."
     if plan.id:
         yield f"   To have it compared afterwards: submit with --plan {plan.id}"
 

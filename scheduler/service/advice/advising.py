@@ -12,7 +12,6 @@ from gpucommons.scheduler.advisor.choice.advise import CANNOT_SAY, among, refusa
 from gpucommons.scheduler.advisor.choice.interruption_cost import Terms
 from gpucommons.scheduler.advisor.choice.question import Objective, Plan, Question, Range
 from gpucommons.scheduler.advisor.kinds import shipped
-from gpucommons.scheduler.advisor.search import Ways
 from gpucommons.scheduler.core.model.types import Spec
 from gpucommons.scheduler.errors import Misconfigured, PolicyRefused
 from gpucommons.scheduler.plans import ChosenPlan
@@ -76,7 +75,7 @@ def advise(
 
 def _in_reach(place: Place, request: models.AdviceRequest) -> Place:
     """Keras' ways that a plan names stay on one node; torch's processes meet over nodes."""
-    if request.framework == "torch":
+    if request.framework != "keras":
         return place
     return replace(place, pool=replace(place.pool, nodes=1))
 
@@ -170,10 +169,7 @@ def _question(
         terms=Terms(price=place.price),
         objective=Objective(request.objective),
         deadline_s=inf if deadline_ms is None else (deadline_ms - asking.now_ms) / 1000,
-        ways=Ways(
-            sharded=request.sharded and request.framework == "torch",
-            recompute=request.recompute and request.framework == "torch",
-        ),
+        ways=describing.ways_of(request),
         most_gpus=place.most,
         sizes=tuple(place.specs),
         known=place.known if of_runs is None else of_runs.learned.constants,

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler import models
-from gpucommons.scheduler.advisor.choice.planned_anew import planned_anew
+from gpucommons.scheduler.advisor.choice.advise import limited, one_of
+from gpucommons.scheduler.advisor.choice.argued_plan import argued
+from gpucommons.scheduler.advisor.choice.planned_anew import PlannedAnew, planned_anew
+from gpucommons.scheduler.advisor.choice.pricing import correction_of, plan_of
+from gpucommons.scheduler.advisor.choice.question import Question
+from gpucommons.scheduler.advisor.layout import layouts_of
+from gpucommons.scheduler.advisor.learning.training import Training
 from gpucommons.scheduler.advisor.signature import family_of, network_called, signature_of
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.types import Millis, Spec, Workload
+from gpucommons.scheduler.core.model.types import Attempt, Millis, Spec, Workload
 from gpucommons.scheduler.curves.shown_curve import best_source, without_repeats
 from gpucommons.scheduler.plans import ChosenPlan
 from gpucommons.scheduler.principal import Principal
@@ -50,8 +56,25 @@ def _anew(service: Service, workload: Workload) -> models.PlanAnewView | None:
     if gpus in (0, _plan(workload).gpus) or asked is None:
         return None
     question, training = asked
-    found = planned_anew(question, training.layout, gpus)
+    if training.framework:
+        found = _as_argued(workload, attempt, question, training)
+    else:
+        found = planned_anew(question, training.layout, gpus)
     return None if found is None else anew_view(found, attempt.resumed_from, question.recipe.batch)
+
+
+def _as_argued(
+    workload: Workload, attempt: Attempt, question: Question, training: Training
+) -> PlannedAnew | None:
+    """The layout whose arguments its script was started with."""
+    workers = len(attempt.placements)
+    found = argued(_plan(workload), workers, gpus_of(attempt) // workers)
+    if found is None:
+        return None
+    pool = limited(question.pool, found.layout.gpus)
+    computed = one_of(question, training.network, pool, layouts_of(found.layout), 0)
+    plan = plan_of(question, computed, correction_of(question, found.layout.gpus))
+    return PlannedAnew(plan, as_told=True, arguments=tuple(found.arguments))
 
 
 def _submitted_gpus(workload: Workload) -> int:

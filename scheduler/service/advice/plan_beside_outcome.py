@@ -98,9 +98,15 @@ def anew_view(
         speed=speed,
         text=(
             f"{began} on {many}; plan changed: {layout}; global batch unchanged ({batch}): {plan.verdict},"
-            f" {speed}. {_AS_TOLD if found.as_told else _BY_ITSELF}"
+            f" {speed}. {_told(found)}"
         ),
     )
+
+
+def _told(found: PlannedAnew) -> str:
+    if found.arguments:
+        return f"Its script was started with {' '.join(found.arguments)}."
+    return _AS_TOLD if found.as_told else _BY_ITSELF
 
 
 def _speed_words(said: Said | Range) -> str:

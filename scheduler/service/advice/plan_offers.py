@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor.choice.question import Plan, Range
+from gpucommons.scheduler.advisor.choice.script_arguments import OWN_ARGUMENTS
 from gpucommons.scheduler.advisor.learning.training import written, written_points
 from gpucommons.scheduler.advisor.network import Unknown
 from gpucommons.scheduler.plans import ChosenPlan, Said
@@ -49,7 +50,8 @@ def _training(asking: Asking, plan: Plan) -> str:
     network, recipe = describing.network_of(request.network), describing.recipe_of(request)
     if isinstance(network, Unknown):
         return written_points(asking.seen.get(plan.pool, ()))
-    return written(network, recipe, plan.layout)
+    own = request.framework if request.framework in OWN_ARGUMENTS else ""
+    return written(network, recipe, plan.layout, own)
 
 
 def _cost(gpu_hours: Said, place: Place) -> Said | None:

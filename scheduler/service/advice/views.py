@@ -10,6 +10,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor.choice.advise import CANNOT_SAY
 from gpucommons.scheduler.advisor.choice.question import Advice, Plan, Range
 from gpucommons.scheduler.advisor.choice.ranking import beside
+from gpucommons.scheduler.advisor.choice.script_arguments import OWN_ARGUMENTS
 from gpucommons.scheduler.advisor.layout import (
     RECOMPUTE_WORDS,
     SHARE_GRADIENTS,
@@ -18,6 +19,7 @@ from gpucommons.scheduler.advisor.layout import (
     Layout,
     words,
 )
+from gpucommons.scheduler.advisor.search import CANNOT_SAY_IT
 from gpucommons.scheduler.models.text.plan_words import memory_of, plain_line, speed_of
 from gpucommons.scheduler.service.advice.advisor_question import Asking
 from gpucommons.scheduler.service.advice.lessons import of_another_driver
@@ -63,10 +65,17 @@ def advice_view(
         why_not=_why_not(asking, found),
         considered=found.considered,
         pruned=[models.PrunedView(reason=why, count=n) for why, n in found.pruned.items() if n],
-        notes=[*asking.notes, *simulated, *_of_places(asking)],
+        notes=[*asking.notes, *simulated, *_of_places(asking), *_of_arguments(asking, found)],
         currency=asking.currency,
         now_ms=asking.now_ms,
     )
+
+
+def _of_arguments(asking: Asking, found: Advice) -> Iterator[str]:
+    """What was not offered since the script could not be told it."""
+    own, count = OWN_ARGUMENTS.get(asking.request.framework), found.pruned.get(CANNOT_SAY_IT, 0)
+    if own is not None and count:
+        yield f"{count:,} layouts are not offered, as {own.name} has no arguments for them: {own.limits}."
 
 
 def _of_places(asking: Asking) -> Iterator[str]:
@@ -98,15 +107,17 @@ def plan_view(asking: Asking, plan: Plan, known: Mapping[Size, Wait]) -> models.
     wait = known.get((plan.pool, gpus), NOT_KNOWN)
     workers = workers_of(place.pool, gpus)
     tokens = plan.samples_per_s.times(request.sequence) if request.sequence > 1 else None
+    own = OWN_ARGUMENTS.get(request.framework)
     made = models.PlanView(
         pool=plan.pool,
         gpu_kind=place.pool.kind.name,
         gpus=gpus,
         workers=workers,
         milli_gpu=gpus // workers * WHOLE_MILLI_GPU,
-        launcher="torchrun" if gpus > 1 and request.framework == "torch" else "plain",
+        launcher=_launcher(request.framework, gpus),
         layout=words(plan.layout),
         script=script_words(plan.layout, request.framework),
+        arguments=[] if own is None else list(own.write(plan.layout, request.batch)),
         verdict=plan.verdict,
         memory_mib=_mib(plan.memory_bytes),
         available_mib=_mib(place.pool.memory_bytes),
@@ -129,6 +140,13 @@ def plan_view(asking: Asking, plan: Plan, known: Mapping[Size, Wait]) -> models.
     )
     said = {"memory_text": memory_of(made), "speed_text": speed_of(made)}
     return made.model_copy(update=said)
+
+
+def _launcher(framework: str, gpus: int) -> str:
+    """Who takes arguments of such trainers wants torchrun's variables on one GPU, too."""
+    if framework in OWN_ARGUMENTS:
+        return "torchrun"
+    return "torchrun" if gpus > 1 and framework == "torch" else "plain"
 
 
 def script_words(layout: Layout, framework: str) -> list[str]:

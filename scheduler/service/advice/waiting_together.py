@@ -15,6 +15,7 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor.choice.advise import advise
 from gpucommons.scheduler.advisor.choice.question import Question, Range
+from gpucommons.scheduler.advisor.choice.script_arguments import ways_of_script
 from gpucommons.scheduler.advisor.choice.together import mean_finish_s, together
 from gpucommons.scheduler.advisor.kinds import shipped
 from gpucommons.scheduler.advisor.learning.training import Training, read
@@ -125,6 +126,7 @@ def question_of_plan(service: Service, workload: Workload) -> tuple[Question, Tr
         sizes=tuple(place.specs),
         most_gpus=place.most,
         known=place.known,
+        ways=ways_of_script(training.framework),
     )
     return question, training
 

@@ -13,6 +13,7 @@ from gpucommons.scheduler import launchers, models
 from gpucommons.scheduler.environments.base import Joining, Wanted
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.files.confined_files import ShortHeaders
+from gpucommons.scheduler.intake.own_arguments import replaced_by
 from gpucommons.scheduler.launchers.launcher import NOTEBOOK_RUNNER
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.scripts import frameworks, proposed_launcher
@@ -112,6 +113,9 @@ def with_warnings(
     warned = warnings(service, principal, request, chosen, read)
     if request.plan is not None and view.request is not None and view.request.plan is None:
         warned = [*warned, _NO_PLAN]
+    plan = None if request.plan is None else service.store.plans.offered(request.plan)
+    if plan is not None and (said := replaced_by(plan, tuple(request.roles[0].command))):
+        warned = [*warned, said]
     if (spent := budget_warning(service.loop.cluster, view.team)) is not None:
         warned = [spent, *warned]
     return view.model_copy(

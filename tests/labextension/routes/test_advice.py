@@ -89,3 +89,25 @@ async def test_somebody_else_on_this_server_gets_no_plans(serve: Any, api: Any) 
         )
     assert answer.status_code == 403
     assert api.asked("POST") == []
+
+
+@pytest.mark.parametrize(
+    ("script", "framework"),
+    [
+        ("pretrain.py", "megatron"),
+        ("plain.py", "torch"),
+        ("missing.py", "torch"),
+        ("../outside.py", "torch"),
+        ("", "torch"),
+    ],
+)
+async def test_the_script_beside_it_says_whose_arguments_it_takes(
+    served: Any, api: Any, script: str, framework: str
+) -> None:
+    (served.root / "config.json").write_text(json.dumps(CONFIG))
+    (served.root / "pretrain.py").write_text("from megatron.training import pretrain\n")
+    (served.root / "plain.py").write_text("import torch\n")
+    asked = {"config": "config.json", "script": script, "asked": ASKED}
+    answer = await served.http.post("gpucommons/advise", json=asked)
+    assert answer.status_code == 200, answer.text
+    assert api.body("/v1/advise").get("framework", "torch") == framework

@@ -170,3 +170,21 @@ def test_several_workers_of_what_trains_may_each_train_alone(
 )
 def test_what_trains_nothing_or_joins_by_itself_is_not_warned_of(text: str) -> None:
     assert warnings("a.py", read_script("a.py", text.encode()), workers=2, launcher="plain") == []
+
+
+@pytest.mark.parametrize(
+    ("source", "takes"),
+    [
+        ("from megatron.training import pretrain\n", "megatron"),
+        ("from megatron.training.arguments import parse_args\n", "megatron"),
+        ("from megatron.core import parallel_state\n", ""),
+        ("from torchtitan.train import main\n", "torchtitan"),
+        ("from torchtitan.config import ConfigManager, JobConfig\n", "torchtitan"),
+        ("from torchtitan.tools.logging import logger\n", ""),
+        ("import torch\n", ""),
+    ],
+)
+def test_whose_arguments_a_script_takes_is_told_by_what_reads_them(source: str, takes: str) -> None:
+    script = read_script("train.py", source.encode())
+    assert script.takes == takes
+    assert bool(script.starts) == bool(takes)

@@ -79,3 +79,13 @@ def test_nothing_is_proposed_for_more_code_than_is_read_and_nothing_claimed_of_i
 def test_that_a_long_script_imports_ours_is_still_known() -> None:
     text = b"from gpucommons.scheduler.training import run\n" + b"x = 1\n" * 11_000
     assert read_script("a.py", text).uses_ours
+
+
+def test_the_module_that_torchtitan_trains_with_is_joined_by_torchrun() -> None:
+    found = of_command(["python", "-m", "torchtitan.train", "--job.config_file", "a.toml"])
+    assert found is not None
+    assert (found.launcher, found.why) == ("torchrun", "the command is torchtitan.train")
+    text = b"from megatron.training import pretrain\n"
+    of_file = of_script("pretrain_gpt.py", read_script("pretrain_gpt.py", text))
+    assert of_file.launcher == "torchrun"
+    assert "starts Megatron-LM's training" in of_file.why

@@ -1,0 +1,63 @@
+"""A job whose plan is written in its script's own arguments: whether it can be told them, at each of its sizes."""
+
+from __future__ import annotations
+
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.advisor.choice.argued_plan import argued, framework_of
+from gpucommons.scheduler.advisor.choice.script_arguments import (
+    OWN_ARGUMENTS,
+    misfit,
+    own_command,
+)
+from gpucommons.scheduler.core.model.demand import bounds
+from gpucommons.scheduler.core.model.types import Spec
+from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.launchers.torchrun import TORCHRUN
+from gpucommons.scheduler.plans import ChosenPlan
+
+
+def check_own_arguments(spec: Spec) -> None:
+    """Refuse what could not be run as the plan says.
+
+    Raises
+    ------
+    Misconfigured
+        With what is missing, and what is possible.
+    """
+    plan, framework = spec.plan, framework_of(spec.plan)
+    if plan is None or not framework:
+        return
+    name, role = OWN_ARGUMENTS[framework].name, spec.roles[0]
+    if spec.launcher != TORCHRUN.name or len(spec.roles) > 1 or role.milli_gpu % WHOLE_MILLI_GPU:
+        message = (
+            f"The plan is written in the arguments of {name}, whose processes torchrun starts, one on each GPU:"
+            f" choose the launcher torchrun, one role and whole GPUs ({plan.gpus} in the plan), or submit"
+            " without the plan."
+        )
+        raise Misconfigured(message)
+    if (why := misfit(role.command, framework)) is not None:
+        raise Misconfigured(f"The plan is written in the arguments of {name}. {why}")
+    each = role.milli_gpu // WHOLE_MILLI_GPU
+    low, high = bounds(spec)
+    without = [n * each for n in range(low, high + 1) if argued(plan, n, each) is None]
+    if without:
+        message = (
+            f"No layout of {', '.join(map(str, without))} GPUs that the arguments of {name} can say holds this"
+            f" training with its global batch of {plan.batch}. The plan has {plan.gpus} GPUs; other sizes"
+            " need to divide the batch and to fit: choose such sizes, or ask for advice anew."
+        )
+        raise Misconfigured(message)
+
+
+def replaced_by(plan: ChosenPlan, command: tuple[str, ...]) -> str:
+    """What a plan's arguments replace in a command, as a sentence; "" for nothing."""
+    framework = framework_of(plan)
+    if not framework:
+        return ""
+    _, words = own_command(command, framework, ())
+    if not words:
+        return ""
+    return (
+        f"The plan decides what the command says, too: {' '.join(words)} is left out, and its own arguments"
+        " take that place."
+    )
