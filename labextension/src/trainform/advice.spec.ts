@@ -284,6 +284,17 @@ it('says no end where the wait is not known, and no number where it declines', (
   expect(declined).not.toContain('Use this plan');
 });
 
+it('says the arguments that a script is started with, and the number of the plan', () => {
+  const said = ['--tensor-model-parallel-size', '2'];
+  const plans = [{ ...PLAN, arguments: said }];
+  const html = drawn(
+    React.createElement(Plans, { advice: { ...ADVICE, plans } })
+  );
+  expect(html).toContain(`Its script is started with: ${said.join(' ')}`);
+  expect(html).not.toContain('In the script');
+  expect(html).toContain(`Plan number: ${PLAN.id}`);
+});
+
 it('forgets the plan and its pool with the job that took it', async () => {
   const train = made();
   vi.spyOn(train, 'mistakes', 'get').mockReturnValue([]);
