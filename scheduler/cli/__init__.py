@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = build_parser(words)
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
-        parser.error(_unknown(arguments, unknown, given))
+        arguments.refuse(_unknown(arguments, unknown, given))
     arguments.arguments = given[end + 1 :]
     try:
         return int(arguments.run(arguments))

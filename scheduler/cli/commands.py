@@ -48,7 +48,11 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     f"{_HERE}.operating.audit": ("audit",),
     f"{_HERE}.notifications.commands": ("users", "notify"),
     f"{_HERE}.install.command": ("install",),
-}
+    f"{_HERE}.slurm_commands.elsewhere": (
+        "sinfo", "srun", "salloc", "scontrol", "sacctmgr", "sshare", "sprio", "seff", "sstat", "sattach",
+        "sbcast", "sreport", "scrontab", "strigger",
+    ),
+}  # fmt: skip
 _VERSION = "--version"
 
 
@@ -77,6 +81,9 @@ def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     shared = options.shared()
     for module in _modules(*words[:1]):
         import_module(module).add_commands(commands, shared)
+    for one in commands.choices.values():
+        # What is wrong with a command's options is said below its own usage.
+        one.set_defaults(refuse=one.error)
     return parser
 
 

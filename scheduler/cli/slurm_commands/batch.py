@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from gpucommons.scheduler.cli.slurm_commands import quantities
-from gpucommons.scheduler.cli.slurm_commands.options import REFUSED, said
+from gpucommons.scheduler.cli.slurm_commands.options import REFUSED, REFUSED_WITH_VALUE, said
 from gpucommons.scheduler.client.submission import FileJob, default_name
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
@@ -26,6 +26,7 @@ _SIGNAL = re.compile(r"(?:[BR]{1,2}:)?(?:SIG)?(?P<name>[A-Z0-9]+)(?:@\d+)?")
 _PRIORITIES = ("low", "normal", "high")
 _DEFAULT_MIB = 1024
 _ARRAY_NAME_CHARACTERS = 36
+_SINGLETON = "singleton"
 #: By Slurm's words for what a job waits for.
 _WAITS = {
     "afterok": "after",
@@ -62,6 +63,8 @@ class BatchJob:
     after_each: str = ""
     #: What it waits for, by the field of a request: jobs and arrays.
     waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: It also waits for all of its name that its owner has.
+    is_singleton: bool = False
 
 
 def batch_job(
@@ -103,7 +106,10 @@ def batch_job(
     if indices:
         # Room for the array's own number: its tasks are called by all of its name.
         name = name[:_ARRAY_NAME_CHARACTERS].rstrip("-")
-    waits = _waits(texts["dependency"]) if "dependency" in texts else {}
+    waits, is_singleton = _waits(texts["dependency"]) if "dependency" in texts else ({}, False)
+    if is_singleton and indices:
+        message = "--dependency=singleton with --array: write a limit of one, as in --array=0-9%1."
+        raise BadRequest(message)
     if len(each := waits.pop(AFTER_EACH, ())) > 1 or (each and not indices):
         message = (
             f"--dependency={texts['dependency']}: with aftercorr each task of an array waits for that of its"
@@ -118,6 +124,7 @@ def batch_job(
         indices=indices,
         at_once=quantities.at_once(texts["array"]) if indices else None,
         waits=waits,
+        is_singleton=is_singleton,
         after_each="".join(each),
     )
 
@@ -142,7 +149,7 @@ def _name(script: Script, texts: Mapping[str, str]) -> str:
 
 def _tasks(options: dict[str, object]) -> int:
     """How many tasks its ``srun`` may start, all of them on one node."""
-    for option, instead in said(options, REFUSED).items():
+    for option, instead in said(options, REFUSED | REFUSED_WITH_VALUE).items():
         raise BadRequest(f"{option} is not done here: {instead}.")
     nodes, tasks, each = (
         int(str(options.get(name, 1))) for name in ("nodes", "ntasks", "ntasks_per_node")
@@ -249,19 +256,23 @@ def _priority(text: str) -> str | None:
     raise BadRequest(message)
 
 
-def _waits(text: str) -> dict[str, tuple[str, ...]]:
-    """``afterok:a:b,afterany:c``: all of it must be so."""
+def _waits(text: str) -> tuple[dict[str, tuple[str, ...]], bool]:
+    """``afterok:a:b,afterany:c``: all of it must be so; and whether ``singleton`` is among it."""
     found: dict[str, tuple[str, ...]] = {}
-    for part in text.split(","):
+    parts = text.split(",")
+    for part in parts:
+        if part == _SINGLETON:
+            continue
         kind, *jobs = part.split(":")
         if kind not in _WAITS or not all(jobs) or not jobs or "?" in part or "+" in part:
             message = (
                 f"--dependency={text}: here a job waits for others that succeed, are over, or fail. Write"
-                " afterok:JOB[:JOB …], afterany:JOB or afternotok:JOB, with commas where all must be so."
+                " afterok:JOB[:JOB …], afterany:JOB, afternotok:JOB or singleton, with commas where all"
+                " must be so."
             )
             raise BadRequest(message)
         found[_WAITS[kind]] = (*found.get(_WAITS[kind], ()), *jobs)
-    return found
+    return found, _SINGLETON in parts
 
 
 def _signal(text: str) -> str | None:

@@ -1,38 +1,30 @@
-"""``gpucommons sbatch`` and ``scancel``: what Slurm's own print and take, as far as scripts and hands rely on it."""
+"""``gpucommons sbatch``: what Slurm's own prints and takes, as far as scripts and hands rely on it."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.present import say, show
-from gpucommons.scheduler.cli.slurm_commands import accounting, options, quantities, queue
+from gpucommons.scheduler.cli.present import say
+from gpucommons.scheduler.cli.slurm_commands import accounting, cancelling, options, queue
 from gpucommons.scheduler.cli.slurm_commands.batch import BatchJob, Script, batch_job
-from gpucommons.scheduler.cli.slurm_commands.names import (
-    array_of,
+from gpucommons.scheduler.cli.slurm_commands.dependencies import (
+    ANY_END,
     corresponding,
-    jobs_of,
-    live,
-    live_arrays,
-    name_of_script,
-    names_of,
-    shown_name,
-    tasks_of,
+    same_name,
     waited,
 )
-from gpucommons.scheduler.cli.slurm_commands.queue import is_asked, is_state
 from gpucommons.scheduler.client import SchedulerClient, calls, sweep_calls
 from gpucommons.scheduler.client.snapshot import MAX_SNAPSHOT_BYTES
 from gpucommons.scheduler.client.submission import request_for_file
-from gpucommons.scheduler.errors import BadRequest, Conflict
-from gpucommons.scheduler.models.fields import base_name
+from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.parents import TASK_INDEX
 
 
@@ -47,12 +39,7 @@ def add_commands(
     batch.add_argument("words", nargs=argparse.REMAINDER)
     batch.set_defaults(run=sbatch, url=None, state=None)
     queue.add_commands(commands, shared)
-    cancel = commands.add_parser("scancel", parents=[shared], help="cancel jobs")
-    cancel.add_argument("jobs", nargs="*", metavar="JOB")
-    cancel.add_argument("-u", "--user", help="all of theirs; of named jobs only theirs")
-    cancel.add_argument("-n", "--name", help="only those whose name without its number is this")
-    cancel.add_argument("-t", "--states", metavar="PD,R", help="only in these states")
-    cancel.set_defaults(run=scancel)
+    cancelling.add_commands(commands, shared)
     accounting.add_commands(commands, shared)
 
 
@@ -61,12 +48,14 @@ def sbatch(arguments: argparse.Namespace) -> int:
     given = options.of_command_line([*arguments.words, *_after_dashes(arguments)])
     words = list(given.pop("words", []))  # type: ignore[call-overload] # a list of words
     script, passed = _script(given, words)
-    asked = {**options.of_script(script.text), **given}
+    asked = {**options.of_script(script.text), **options.of_environment(os.environ), **given}
     batch = batch_job(script, passed, asked, folder=Path.cwd(), now_ms=time.time_ns() // 1_000_000)
-    lines = {name: at for name, at in options.places(script.text).items() if name not in given}
-    say(*options.notes(asked, str(batch.options["name"]), lines))
     with connect(arguments) as scheduler:
         name = _submitted(scheduler, _with_kind(batch, scheduler))
+    lines = {name: at for name, at in options.places(script.text).items() if name not in given}
+    # Its job, or of an array its first one, is called so for all other commands.
+    job = f"{name}-{batch.indices[0]}" if batch.indices else name
+    say(*options.notes(asked, job, lines))
     sys.stdout.write(f"{name}\n" if "parsable" in asked else f"Submitted batch job {name}\n")
     return 0
 
@@ -110,7 +99,10 @@ def _with_kind(batch: BatchJob, scheduler: SchedulerClient) -> BatchJob:
 
 def _submitted(scheduler: SchedulerClient, batch: BatchJob) -> str:
     """The name of the job, or of the array."""
-    fields = {**batch.options, **waited(scheduler, batch.waits)}
+    waits = waited(scheduler, batch.waits)
+    fields = {**batch.options, **waits}
+    if batch.is_singleton and (earlier := same_name(scheduler, str(fields["name"]))):
+        fields[ANY_END] = [*waits.get(ANY_END, ()), *earlier]
     each = corresponding(scheduler, batch.after_each, batch.indices) if batch.after_each else []
     request, packed = request_for_file(batch.job, fields, batch.role, max_bytes=MAX_SNAPSHOT_BYTES)
     array = _array(batch, request, each) if batch.indices else None
@@ -135,111 +127,4 @@ def _array(
             "values_as": "environment",
             **limited,
         }
-    )
-
-
-def scancel(arguments: argparse.Namespace) -> int:
-    """Cancel jobs, named or all of a user or name; further options leave some of them out."""
-    if not (arguments.jobs or arguments.user or arguments.name):
-        raise BadRequest("Name the jobs to cancel, or --user or --name.")
-    unbegun: list[str] = []
-    with connect(arguments) as scheduler:
-        of = _cancelled_named if arguments.jobs else _cancelled
-        cancelled = list(of(scheduler, arguments, unbegun))
-    lines = [f"{shown_name(job)} {job.state_text}" for job in cancelled]
-    text = "\n".join([*lines, *unbegun])
-    show(models.JobList(jobs=cancelled), text or "No job is like that.", output=arguments.output)
-    return 0
-
-
-def _leave_out(
-    scheduler: SchedulerClient,
-    array: models.SweepView,
-    numbers: Sequence[int],
-    arguments: argparse.Namespace,
-    *,
-    never: Sequence[int] = (),
-) -> Iterator[str]:
-    """Tasks that have not begun never do; those that begin meanwhile are cancelled. Of others (``never``)
-    that is so already.
-    """
-    if not (numbers or never):
-        return
-    name = f"{array.name}_[{quantities.ranges(sorted({*numbers, *never}))}]"
-    if (
-        arguments.user in (None, array.owner)
-        and arguments.name in (None, base_name(array.name))
-        and is_state("queued", arguments.states)
-    ):
-        if numbers:
-            request = models.LeaveOutRequest(numbers=list(numbers))
-            scheduler.send(sweep_calls.leave_out(array.id, request))
-        yield f"{name} cancelled before they began"
-    else:
-        say(f"{name} is not cancelled: --user, --name or --states leaves it out.")
-
-
-def _cancelled(
-    scheduler: SchedulerClient, arguments: argparse.Namespace, unbegun: list[str]
-) -> Iterator[models.JobView]:
-    owner = arguments.user or scheduler.send(calls.whoami()).name
-    # First what would come in the place of those that end.
-    for array in list(live_arrays(scheduler, owner=owner)):
-        if arguments.name in (None, base_name(array.name)):
-            unbegun += _leave_out(scheduler, array, array.unbegun, arguments)
-    for job in list(live(scheduler, owner=owner)):
-        if _is_to_be_cancelled(job, arguments):
-            try:
-                yield scheduler.send(calls.cancel(job.id))
-            except Conflict:
-                continue  # it ended meanwhile
-
-
-def _cancelled_named(
-    scheduler: SchedulerClient, arguments: argparse.Namespace, unbegun: list[str]
-) -> Iterator[models.JobView]:
-    for ref in arguments.jobs:
-        tasks = tasks_of(scheduler, ref)
-        if tasks is None:
-            found = jobs_of(scheduler, ref)
-        else:
-            unbegun += _leave_out(
-                scheduler, tasks.array, tasks.unbegun, arguments, never=tasks.never
-            )
-            found = [scheduler.send(calls.job(one)) for one in tasks.jobs]
-        if not (arguments.user or arguments.name or arguments.states or _is_one(found, ref)):
-            _stop_array(scheduler, ref, found)
-        for job in found:
-            if not _is_to_be_cancelled(job, arguments):
-                say(
-                    f"{shown_name(job)} is not cancelled: --user, --name or --states leaves it out."
-                )
-                continue
-            try:
-                yield scheduler.send(calls.cancel(job.id))
-            except Conflict:
-                if _is_one(found, ref):
-                    raise  # else it is one of an array, and ended before
-
-
-def _is_one(found: list[models.JobView], ref: str) -> bool:
-    """Whether a job is named, and neither an array nor several tasks of one."""
-    return len(found) == 1 and ref in names_of(found[0], as_its_array=False)
-
-
-def _stop_array(scheduler: SchedulerClient, ref: str, found: list[models.JobView]) -> None:
-    """So that nothing more of it is begun; tasks that are named end alone."""
-    if "_" in ref:
-        return
-    parents = {job.part_of.id for job in found if job.part_of is not None}
-    array = array_of(scheduler, parents.pop() if parents else ref)
-    if array is not None and array.ended_ms is None:
-        scheduler.send(sweep_calls.stop_sweep(array.id))
-
-
-def _is_to_be_cancelled(job: models.JobView, arguments: argparse.Namespace) -> bool:
-    return (
-        arguments.user in (None, job.owner)
-        and arguments.name in (None, name_of_script(job))
-        and is_asked(job, None, arguments.states)
     )

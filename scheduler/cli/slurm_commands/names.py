@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.slurm_commands import quantities
 from gpucommons.scheduler.client import SchedulerClient, calls, sweep_calls
-from gpucommons.scheduler.errors import BadRequest, NotFound
+from gpucommons.scheduler.errors import NotFound
 from gpucommons.scheduler.models.fields import name_by_itself
 from gpucommons.scheduler.parents import TASK_INDEX
 
@@ -19,11 +18,6 @@ from gpucommons.scheduler.parents import TASK_INDEX
 _TASK = re.compile(r"(?P<array>.+)_(?:(?P<index>\d{1,9})|\[(?P<several>[^\]]*)\])")
 #: Between the names of a list; not between the tasks of one.
 _COMMA = re.compile(r",(?![^\[]*\])")
-#: Of a job: others that must be over, however they ended.
-_ANY_END = "after_any"
-#: So many jobs one can wait for.
-_MOST_WAITED = 64
-_PATIENCE_S, _STEP_S = 30.0, 0.2
 _PAGE = 500
 
 
@@ -125,15 +119,31 @@ def jobs_of(scheduler: SchedulerClient, ref: str) -> list[models.JobView]:
         array = array_of(scheduler, ref)
         if array is None:
             raise
-    return [scheduler.send(calls.job(one.job_id)) for one in array.trials if one.job_id]
+    return _begun_jobs(scheduler, array)
 
 
 def _with_number(scheduler: SchedulerClient, number: str) -> list[models.JobView]:
-    found = [job for job in live(scheduler) if number in names_of(job)]
-    if not found:
-        message = f"No job that goes on has the number {number}. Name it as sbatch did: train-3."
+    newest = chain(live(scheduler), scheduler.send(calls.jobs(limit=_PAGE)).jobs)
+    found = {job.id: job for job in newest if number in names_of(job)}
+    if found:
+        return [*found.values()]
+    array = array_of(scheduler, number)
+    if array is None:
+        message = (
+            f"No job that goes on, and none of the newest {_PAGE}, has the number {number}. Name it as"
+            " sbatch did: train-3."
+        )
         raise NotFound(message)
-    return found
+    return _begun_jobs(scheduler, array)
+
+
+def job_ids(array: models.SweepView) -> list[str]:
+    """Of those that have begun."""
+    return [one.job_id for one in array.trials if one.job_id]
+
+
+def _begun_jobs(scheduler: SchedulerClient, array: models.SweepView) -> list[models.JobView]:
+    return [scheduler.send(calls.job(one)) for one in job_ids(array)]
 
 
 class Tasks(NamedTuple):
@@ -166,7 +176,7 @@ def tasks_of(scheduler: SchedulerClient, ref: str) -> Tasks | None:
     strange = [index for index in indices if index not in known]
     if array is None or strange:
         raise NotFound(f"{name}_{strange[0]}: there is no such task of an array.")
-    jobs = _jobs_by_index(array)
+    jobs = jobs_by_index(array)
     never = [index for index in indices if index in array.never_begun]
     unbegun = [
         index
@@ -180,8 +190,8 @@ def _numbers(array: models.SweepView) -> set[int]:
     return {*array.unbegun, *array.never_begun, *(one.number for one in array.trials)}
 
 
-def _jobs_by_index(array: models.SweepView) -> dict[int, list[str]]:
-    """Nothing keeps a list of jobs from giving several the same number."""
+def jobs_by_index(array: models.SweepView) -> dict[int, list[str]]:
+    """By the numbers of their tasks. Nothing keeps a list of jobs from giving several the same number."""
     found: dict[int, list[str]] = {}
     for one in array.trials:
         if one.job_id:
@@ -201,108 +211,3 @@ def begun_of(tasks: Tasks) -> Sequence[str]:
         message = f"{tasks.array.name}_{tasks.unbegun[0]} has not begun: it waits for the limit of its array."
         raise NotFound(message)
     return tasks.jobs
-
-
-def waited(
-    scheduler: SchedulerClient,
-    asked: Mapping[str, tuple[str, ...]],
-    *,
-    sleep: Callable[[float], None] = time.sleep,
-) -> dict[str, Sequence[str]]:
-    """The jobs behind what a script waits for; those of an array once they are all in line.
-
-    Raises
-    ------
-    BadRequest
-        Where an array is too large for that, begins few at once, or has tasks that never began and are to
-        end in a certain way.
-    """
-    found: dict[str, Sequence[str]] = {}
-    for field, refs in asked.items():
-        found[field] = [job for ref in refs for job in _begun(scheduler, ref, field, sleep)]
-        if len(found[field]) > _MOST_WAITED:
-            message = (
-                f"--dependency: {', '.join(refs)} are {len(found[field])} jobs, and one can wait for"
-                f" {_MOST_WAITED}. Wait for one job that comes after them, or use a pipeline."
-            )
-            raise BadRequest(message)
-    return found
-
-
-def corresponding(
-    scheduler: SchedulerClient,
-    ref: str,
-    indices: Sequence[int],
-    *,
-    sleep: Callable[[float], None] = time.sleep,
-) -> list[str]:
-    """For each index the job of the array's task of that index, once they are all in line.
-
-    Raises
-    ------
-    NotFound, BadRequest
-        Where there is no such array, it begins few at once, or has no such tasks.
-    """
-    array = array_of(scheduler, ref)
-    if array is None:
-        message = f"--dependency=aftercorr:{ref}: there is no array of this name."
-        raise NotFound(message)
-    jobs = _jobs_by_index(_all_begun(scheduler, array, sleep))
-    lacking = [index for index in indices if len(jobs.get(index, ())) != 1]
-    if lacking:
-        what = f"several tasks {lacking[0]}" if lacking[0] in jobs else f"no task {lacking[0]}"
-        message = (
-            f"--dependency=aftercorr:{ref}: {array.name} has {what} to wait for. Give both the same"
-            " --array, or wait for all of it with afterok."
-        )
-        raise BadRequest(message)
-    return [jobs[index][0] for index in indices]
-
-
-def _begun(
-    scheduler: SchedulerClient, ref: str, field: str, sleep: Callable[[float], None]
-) -> Sequence[str]:
-    tasks = tasks_of(scheduler, ref)
-    if tasks is not None:
-        _check_began(tasks.array, tasks.never, field)
-        return begun_of(tasks)
-    try:
-        return [scheduler.send(calls.job(ref)).id]
-    except NotFound:
-        array = array_of(scheduler, ref)
-        if array is None:
-            raise
-    array = _all_begun(scheduler, array, sleep)
-    _check_began(array, array.never_begun, field)
-    return _job_ids(array)
-
-
-def _job_ids(array: models.SweepView) -> list[str]:
-    return [one.job_id for one in array.trials if one.job_id]
-
-
-def _check_began(array: models.SweepView, never: Sequence[int], field: str) -> None:
-    """What never began is over, and ended neither well nor badly."""
-    if never and field != _ANY_END:
-        message = (
-            f"--dependency: {array.name}_[{quantities.ranges(sorted(set(never)))}] never began and never"
-            " will: afterok and afternotok cannot wait for that. Name the other tasks, or use afterany."
-        )
-        raise BadRequest(message)
-
-
-def _all_begun(
-    scheduler: SchedulerClient, array: models.SweepView, sleep: Callable[[float], None]
-) -> models.SweepView:
-    for _ in range(int(_PATIENCE_S / _STEP_S)):
-        if len(_job_ids(array)) + len(array.never_begun) == array.trials_of:
-            return array
-        if array.max_parallel or array.ended_ms is not None:
-            break
-        sleep(_STEP_S)
-        array = scheduler.send(sweep_calls.sweep(array.id))
-    message = (
-        f"--dependency: {array.name} has begun {array.begun} of its {array.trials_of} jobs, and one can wait"
-        " only for those that are in line. Leave % out of its --array, or use a pipeline."
-    )
-    raise BadRequest(message)

@@ -18,14 +18,19 @@ _TEXT = (
     "--cpus-per-gpu",
 )  # fmt: skip
 _NUMBERS = ("-n --ntasks", "--ntasks-per-node", "-c --cpus-per-task")
+#: By which a shell's profile sets defaults for all scripts.
+_VARIABLES = {
+    "SBATCH_ACCOUNT": "account", "SBATCH_PARTITION": "partition", "SBATCH_QOS": "qos",
+    "SBATCH_TIMELIMIT": "time", "SBATCH_GRES": "gres", "SBATCH_GPUS": "gpus",
+}  # fmt: skip
 #: Taken, so that old scripts go through; what they would do does not happen, and that is said.
 WITHOUT_MEANING = {
     "-o --output": "the log is kept with the job: gpucommons logs {name}",
     "-e --error": "the log is kept with the job: gpucommons logs {name}",
     "-i --input": "a job here has no input",
     "--open-mode": "the log is kept with the job: gpucommons logs {name}",
-    "--mail-type": "no mail is sent for it",
-    "--mail-user": "no mail is sent for it",
+    "--mail-type": "you choose once what you are told by mail: gpucommons notify set --mail finish",
+    "--mail-user": "you choose once what you are told by mail: gpucommons notify set --mail finish",
     "-C --constraint": "name a GPU's kind in --gres, or a pool with --partition",
     "-w --nodelist": "the scheduler chooses the node",
     "-x --exclude": "the scheduler chooses the node",
@@ -46,6 +51,23 @@ WITHOUT_MEANING = {
     "--tmp": "it is not used",
     "--switches": "it is not used",
     "--wckey": "it is not used",
+    "--gres-flags": "it is not used",
+    "--kill-on-invalid-dep": "a job whose wait can never end fails and says why",
+    "--time-min": "a job here has one --time, or none",
+    "--acctg-freq": "use is measured anyway: see the job's page",
+    "--cpu-freq": "it is not used",
+    "-B --extra-node-info": "cores are asked for with --cpus-per-task",
+    "--cores-per-socket": "cores are asked for with --cpus-per-task",
+    "--sockets-per-node": "cores are asked for with --cpus-per-task",
+    "--ntasks-per-core": "cores are asked for with --cpus-per-task",
+    "--ntasks-per-socket": "all tasks run on one node",
+    "--mincpus": "cores are asked for with --cpus-per-task",
+    "-S --core-spec": "it is not used",
+    "--bb": "there is no burst buffer",
+    "--network": "it is not used",
+    "--prefer": "name a GPU's kind in --gres, or a pool with --partition",
+    "--wait-all-nodes": "all tasks run on one node",
+    "--export-file": "write --export=NAME=VALUE",
 }
 _FLAGS_WITHOUT_MEANING = {
     "--exclusive": "CPUs and memory are as asked for; GPUs are a job's own",
@@ -56,6 +78,9 @@ _FLAGS_WITHOUT_MEANING = {
     "--contiguous": "all tasks run on one node",
     "--spread-job": "all tasks run on one node",
     "--use-min-nodes": "all tasks run on one node",
+    "-k --no-kill": "a job that loses its node goes back into the queue",
+    "--ignore-pbs": "lines of PBS are not read",
+    "--reboot": "nodes are not restarted for a job",
 }
 #: With a value or without one.
 _MAYBE_WITH_VALUE = ("--exclusive", "--get-user-env")
@@ -65,7 +90,13 @@ REFUSED = {
     "-W --wait": "follow it with gpucommons logs -f",
     "-H --hold": "submit it, then gpucommons pause",
     "--test-only": "ask gpucommons submit for a quote in the panel",
+}
+REFUSED_WITH_VALUE = {
     "-M --clusters": "there is one scheduler",
+    "--ntasks-per-gpu": "write --ntasks and --gpus-per-task",
+    "--gpus-per-socket": "write --gpus",
+    "--container": "a program in a container is submitted with gpucommons submit --image",
+    "--uid": "a job is its submitter's",
     "--het-group": "jobs of several shapes are submitted as YAML (gpucommons submit -f)",
 }
 
@@ -103,6 +134,8 @@ def _parser(*, of_script: bool = False) -> _Parser:
     for names in _NUMBERS:
         parser.add_argument(*names.split(), type=_one_or_more, metavar="N")
     parser.add_argument("-N", "--nodes", type=_least, metavar="N")
+    for names, instead in REFUSED_WITH_VALUE.items():
+        parser.add_argument(*names.split(), help=instead)
     for names in (*_FLAGS, *_FLAGS_WITHOUT_MEANING, *REFUSED):
         parser.add_argument(*names.split(), action="store_true", help=REFUSED.get(names))
     parser.add_argument("--wrap", metavar="COMMAND", help="this command in place of a script")
@@ -173,18 +206,35 @@ def said(options: dict[str, object], of: dict[str, str]) -> dict[str, str]:
     }
 
 
+def of_environment(environ: Mapping[str, str]) -> dict[str, object]:
+    """Options that variables give; they win over the script, and the command line over them."""
+    return {option: environ[name] for name, option in _VARIABLES.items() if environ.get(name)}
+
+
 def notes(options: dict[str, object], job_name: str, where: Mapping[str, str]) -> list[str]:
-    """What of the options means nothing here, or not all that it means there; with its line."""
-    found = said(options, WITHOUT_MEANING | _FLAGS_WITHOUT_MEANING)
+    """What of the options means nothing here, or not all that it means there; with its line.
+
+    Options for which the same is to be said stand in one line.
+    """
+    by_text: dict[str, list[str]] = {}
+    for option, text in said(options, WITHOUT_MEANING | _FLAGS_WITHOUT_MEANING).items():
+        by_text.setdefault(text.format(name=job_name), []).append(option)
     told = [
-        (option, f"{option} means nothing here: {text.format(name=job_name)}")
-        for option, text in found.items()
+        (
+            found,
+            f"{' and '.join(found)} {'mean' if len(found) > 1 else 'means'} nothing here: {text}",
+        )
+        for text, found in by_text.items()
     ]
     if "@" in str(options.get("signal", "")):
         text = "the signal comes when a stop is announced: how long before SIGTERM, the pool says"
-        told.append(("--signal", f"--signal={options['signal']}: {text}"))
-    places = [where.get(option.removeprefix("--").replace("-", "_"), "") for option, _ in told]
-    return [
-        f"{place}{': ' if place else ''}{text}"
-        for place, (_, text) in zip(places, told, strict=True)
-    ]
+        told.append((["--signal"], f"--signal={options['signal']}: {text}"))
+    return [_placed(found, text, where) for found, text in told]
+
+
+def _placed(options: Sequence[str], text: str, where: Mapping[str, str]) -> str:
+    found = (where.get(one.removeprefix("--").replace("-", "_"), "") for one in options)
+    lines = [place.removeprefix("line ") for place in dict.fromkeys(found) if place]
+    if not lines:
+        return text
+    return f"line{'s' if len(lines) > 1 else ''} {', '.join(lines)}: {text}"

@@ -15,6 +15,7 @@ _TIME = re.compile(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?")
 _MIB = {"": 1, "M": 1, "G": 1 << 10, "T": 1 << 20}
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
 _FROM_NOW = re.compile(r"now(?:\+(\d{1,6})(seconds?|minutes?|hours?|days?|weeks?)?)?")
+_BEFORE_NOW = re.compile(r"now(?:-(\d{1,6})(seconds?|minutes?|hours?|days?|weeks?)?)?")
 _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S")
 
 
@@ -125,4 +126,37 @@ def moment_ms(text: str, now_ms: int) -> int:
             continue
         return int((at if at > now else at + timedelta(days=1)).timestamp() * 1000)
     message = f"--begin={text} is no moment: write now+1hour, 16:00 or 2026-12-01T08:00."
+    raise BadRequest(message)
+
+
+def past_moment_ms(text: str, now_ms: int, *, option: str) -> int:
+    """``now-2hours``, ``today``, ``16:00`` (today's), ``2026-12-01T08:00``, ``12-01``: local time.
+
+    Raises
+    ------
+    BadRequest
+        With the option's name, where it is none of these.
+    """
+    now = datetime.fromtimestamp(now_ms / 1000)
+    before = _BEFORE_NOW.fullmatch(text)
+    if before is not None:
+        unit = (before[2] or "seconds").rstrip("s") + "s"
+        return now_ms - int(timedelta(**{unit: int(before[1] or 0)}).total_seconds() * 1000)
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if text in ("today", "midnight"):
+        return int(midnight.timestamp() * 1000)
+    day, year = f"{now:%Y-%m-%d}", f"{now:%Y}"
+    written = (
+        text,
+        f"{day}T{text}",
+        f"{year}-{text[:2]}-{text[2:]}",
+        f"{year}-{text.replace('/', '-')}",
+    )
+    for form in _DATES:
+        for one in written:
+            try:
+                return int(datetime.strptime(one, form).timestamp() * 1000)
+            except (ValueError, OverflowError):
+                continue
+    message = f"{option}={text} is no moment: write now-2hours, today, 16:00 or 2026-12-01T08:00."
     raise BadRequest(message)

@@ -74,9 +74,10 @@ def test_an_old_script_is_submitted_as_it_is(cli: Cli, old: Path) -> None:
     done = cli("sbatch", "old_job.sh", "--epochs", "5")
 
     assert (done.code, done.out) == (0, "Submitted batch job train-digits-v2-1\n")
-    assert "line 7: --output means nothing here: the log is kept with the job: gpucommons logs" in (
-        done.err
-    )
+    assert (
+        "line 7: --output means nothing here: the log is kept with the job: gpucommons logs"
+        " train-digits-v2-1\n"
+    ) in done.err
     assert "line 8: --mail-type means nothing here" in done.err
     assert "line 9: --signal=B:USR1@90: the signal comes when a stop is announced" in done.err
     request = asked(cli, "train-digits-v2-1")
@@ -158,7 +159,7 @@ def test_a_task_has_the_number_of_its_index_everywhere(
     upkeep.step()
     (array,) = cli("sweep", "list", "--output", "json").json["sweeps"]
     assert array["ended_ms"] is not None
-    assert "No job that goes on has the number 12" in cli("scancel", "12").err
+    assert "none of the newest 500, has the number 12" in cli("scancel", "12").err
 
 
 def test_tasks_that_have_not_begun_are_cancelled_and_the_others_take_their_turn(
@@ -174,7 +175,7 @@ def test_tasks_that_have_not_begun_are_cancelled_and_the_others_take_their_turn(
     # One that has begun and one that has not, by one name.
     done = cli("scancel", "train-1_[0,5]")
     assert "train-1_0 cancel" in done.out
-    assert "train-1_[5] cancelled before they began" in done.out
+    assert "train-1_5 cancelled before it began" in done.out
     for _ in range(4):
         world.pass_time(1000)
         upkeep.step()
@@ -199,7 +200,7 @@ def test_filters_hold_for_tasks_that_have_not_begun(
     upkeep.step()
     upkeep.step()
     done = cli("scancel", "-t", "R", "train-1_3")
-    assert "train-1_[3] is not cancelled" in done.err
+    assert "train-1_3 is not cancelled" in done.err
     cli("scancel", "-u", "ann", "-t", "PD")
     assert cli("squeue", "-h", "-o", "%i").out.split() == ["train-1_0"]
 
@@ -249,7 +250,7 @@ def test_tasks_that_never_began_are_known_and_over(
     upkeep = Sweeps(world.service, epoch=lambda: world.loop.epoch)
     upkeep.step()
     upkeep.step()
-    assert cli("scancel", "first-1_3").out == "first-1_[3] cancelled before they began\n"
+    assert cli("scancel", "first-1_3").out == "first-1_3 cancelled before it began\n"
     done = cli("sacct", "-nP", "-j", "first-1_[0-2]", "-o", "JobID")
     assert (done.code, done.out.split()) == (0, ["first-1_0", "first-1_1"])
     assert "first-1_[2] was cancelled before it began: there is no job to tell of." in done.err
@@ -275,7 +276,7 @@ def test_tasks_of_a_stopped_array_are_known(cli: Cli, old: Path, world: WatchedW
     for _ in range(3):
         world.pass_time(1000)
         upkeep.step()
-    assert cli("scancel", "first-1_2").out == "first-1_[2] cancelled before they began\n"
+    assert cli("scancel", "first-1_2").out == "first-1_2 cancelled before it began\n"
     assert "never began" in cli("sbatch", "--dependency=afterok:first-1", "--wrap", "true").err
     assert cli("sbatch", "--dependency=afterany:first-1", "--wrap", "true").code == 0
 
@@ -292,9 +293,12 @@ def test_arrays_are_found_however_many_others_are_newer(
     assert len(listed) == 21
     assert listed[-1] == "oldest-1_[0-3%1] ada"
     number = cli("squeue", "-h", "-u", "ada", "-o", "%A", by="ada").out.strip()
-    told = "oldest-1_[0] cancelled before they began\n"
+    told = "oldest-1_0 cancelled before it began\n"
     assert cli("scancel", f"{number}_0", by="ada").out == told
-    assert cli("scancel", "-u", "ada", by="ada").out == told.replace("0", "1-3")
+    # The number of an array none of which has begun.
+    told = "oldest-1_[1-3] cancelled before they began\n"
+    assert cli("scancel", number, by="ada").out == told
+    assert cli("squeue", "-h", "-u", "ada", "-o", "%i", by="ada").out.strip() == ""
 
 
 @given(st.sets(st.integers(0, 60), min_size=1))
@@ -339,7 +343,8 @@ def test_a_job_waits_for_another_one(cli: Cli, old: Path) -> None:
     [
         ("#SBATCH --nodes=2", "--nodes=2: a batch script runs on one node here"),
         ("#SBATCH -N 2-4 -n 8", "gpucommons submit --workers 2"),
-        ("#SBATCH --dependency=singleton", "others that succeed"),
+        ("#SBATCH --dependency=singleton --array=0-3", "write a limit of one"),
+        ("#SBATCH --ntasks-per-gpu=2", "write --ntasks and --gpus-per-task"),
         ("#SBATCH --dependency=afterok:a-1?afterany:b-1", "others that succeed"),
         ("#SBATCH --array=0-3%0", "behind % stands how many run at once"),
         ("#SBATCH -G 1 --cpus-per-gpu=a100:4", "--cpus-per-gpu=a100:4: write a number from 1 on"),
@@ -444,6 +449,23 @@ def test_a_begin_is_local_time() -> None:
         role_of("#SBATCH --begin=teatime")
 
 
+def test_a_login_shell_finds_srun_though_its_profile_sets_another_path(tmp_path: Path) -> None:
+    """As ``/etc/profile`` does for every script that begins with ``#!/bin/bash -l``."""
+    text = "#!/bin/bash -l\nsrun sh -c 'echo task $SLURM_PROCID'\nscontrol show hostnames\n"
+    made = batch_job(Script(text=text), [], {}, folder=tmp_path, now_ms=NOW_MS)
+    _, packed = request_for_file(made.job, made.options, made.role, max_bytes=1 << 20)
+    work = tmp_path / "work"
+    with tarfile.open(fileobj=io.BytesIO(packed.content)) as archive:
+        archive.extractall(work, filter="data")
+    (tmp_path / ".bash_profile").write_text("PATH=/usr/bin:/bin\n")
+    told = {"GPUCOMMONS_JOB_ID": "019a-00000fe", "GPUCOMMONS_ATTEMPT": "1"}
+    done = subprocess.run(
+        made.job.command, cwd=work, env={**os.environ, **told, "HOME": str(tmp_path)},
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["task 0", os.uname().nodename]
+
+
 def test_the_script_is_told_what_slurm_tells(tmp_path: Path) -> None:
     """The files that go along, run as a worker runs them."""
     text = """#!/bin/sh
@@ -519,7 +541,10 @@ def test_named_jobs_are_cancelled_only_where_the_filters_leave_them(
     cli("sbatch", "-J", "a", "old_job.sh")
     done = cli("scancel", *leaves_out, "a-1")
     assert (done.code, done.out) == (0, "No job is like that.\n")
-    assert "a-1 is not cancelled: --user, --name or --states leaves it out." in done.err
+    assert (
+        "a-1 is not cancelled: --user, --name, --states, --account or --partition leaves it out."
+        in done.err
+    )
     (job,) = cli("jobs", "--output", "json").json["jobs"]
     assert job["state"] != "cancelling"
     done = cli("scancel", "-u", "ann", "-n", "a", "-t", "PD,CF,R", "a-1")
