@@ -18,6 +18,7 @@ from gpucommons.labextension.extension import GpuCommonsExtension
 from gpucommons.scheduler.api.app import describe
 from gpucommons.scheduler.cli.commands import build_parser
 from gpucommons.scheduler.cli.slurm_commands import options as slurm
+from gpucommons.scheduler.cli.slurm_commands.elsewhere import INSTEAD
 from gpucommons.scheduler.wiring.options import parser as scheduler_parser
 from gpucommons.spawner.kube import GpuKubeSpawner
 from gpucommons.spawner.local import GpuLocalSpawner
@@ -181,7 +182,9 @@ def test_only_these_commands_have_no_output_for_programs() -> None:
         if not any(isinstance(one, argparse._SubParsersAction) for one in parser._actions)
         and "--output" not in options(parser)
     }
-    assert leaves == {"up", "install", "hibernation setup", "hibernation check", "sbatch"}
+    assert leaves - INSTEAD.keys() == {
+        "up", "install", "hibernation setup", "hibernation check", "sbatch",
+    }  # fmt: skip
 
 
 def test_a_variable_of_ours_is_read_or_set_somewhere() -> None:

@@ -106,16 +106,7 @@ def batch_job(
     if indices:
         # Room for the array's own number: its tasks are called by all of its name.
         name = name[:_ARRAY_NAME_CHARACTERS].rstrip("-")
-    waits, is_singleton = _waits(texts["dependency"]) if "dependency" in texts else ({}, False)
-    if is_singleton and indices:
-        message = "--dependency=singleton with --array: write a limit of one, as in --array=0-9%1."
-        raise BadRequest(message)
-    if len(each := waits.pop(AFTER_EACH, ())) > 1 or (each and not indices):
-        message = (
-            f"--dependency={texts['dependency']}: with aftercorr each task of an array waits for that of its"
-            " index in one other: give it an --array, or wait with afterok."
-        )
-        raise BadRequest(message)
+    waits, each, is_singleton = _dependency(texts.get("dependency", ""), indices)
     return BatchJob(
         job=job,
         options={"name": name, **fields},
@@ -125,7 +116,7 @@ def batch_job(
         at_once=quantities.at_once(texts["array"]) if indices else None,
         waits=waits,
         is_singleton=is_singleton,
-        after_each="".join(each),
+        after_each=each,
     )
 
 
@@ -254,6 +245,23 @@ def _priority(text: str) -> str | None:
         return text
     message = f"--qos={text} is not known here: write {', '.join(_PRIORITIES[:2])} or high."
     raise BadRequest(message)
+
+
+def _dependency(
+    text: str, indices: tuple[int, ...]
+) -> tuple[dict[str, tuple[str, ...]], str, bool]:
+    """What it waits for, the array whose tasks its own ones wait for, and whether it is a singleton."""
+    waits, is_singleton = _waits(text) if text else ({}, False)
+    if is_singleton and indices:
+        message = "--dependency=singleton with --array: write a limit of one, as in --array=0-9%1."
+        raise BadRequest(message)
+    if len(each := waits.pop(AFTER_EACH, ())) > 1 or (each and not indices):
+        message = (
+            f"--dependency={text}: with aftercorr each task of an array waits for that of its index in one"
+            " other: give it an --array, or wait with afterok."
+        )
+        raise BadRequest(message)
+    return waits, "".join(each), is_singleton
 
 
 def _waits(text: str) -> tuple[dict[str, tuple[str, ...]], bool]:
