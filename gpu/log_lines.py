@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 FORMAT = "GPUCOMMONS_LOG_FORMAT"
 #: What is answered at present, by its number; empty outside of requests.
 REQUEST: ContextVar[str] = ContextVar("request", default="")
+#: Its span, as W3C's Trace Context writes it; empty where it has none.
+TRACEPARENT: ContextVar[str] = ContextVar("traceparent", default="")
 #: The mark of lines that say how often others were: they belong to no request.
 COUNT_MARK = "gpucommons_count"
 
@@ -29,6 +31,8 @@ class JsonLines(logging.Formatter):
         }
         if (request := REQUEST.get()) and not hasattr(record, COUNT_MARK):
             document["request_id"] = request
+            if traceparent := TRACEPARENT.get():
+                document["trace_id"] = traceparent.split("-")[1]
         if record.exc_info:
             document["error"] = self.formatException(record.exc_info)
         # Of letters outside of ASCII some end a line, turn it round or steer a terminal: messages quote callers.

@@ -14,7 +14,7 @@ from gpucommons.scheduler.api.caller import RouteDependencies
 from gpucommons.scheduler.api.leading import ToLeader
 from gpucommons.scheduler.api.limits.body_limit import BodyLimit
 from gpucommons.scheduler.api.limits.waiting import Waiting
-from gpucommons.scheduler.api.observing import Observing
+from gpucommons.scheduler.api.observing import Observing, Spans
 from gpucommons.scheduler.api.routes import (
     attempts,
     cluster,
@@ -71,6 +71,7 @@ def create_app(
     *,
     settings: ApiSettings | None = None,
     metrics: Metrics | None = None,
+    spans: Spans | None = None,
 ) -> FastAPI:
     """Build the application; nothing runs yet."""
     chosen, counted = settings or ApiSettings(), metrics or Metrics(service.loop)
@@ -95,7 +96,7 @@ def create_app(
     app.add_middleware(
         BodyLimit, streamed="/v1/snapshots/", max_streamed_bytes=chosen.max_snapshot_bytes
     )
-    app.add_middleware(Observing, metrics=counted)
+    app.add_middleware(Observing, metrics=counted, spans=spans)
     return app
 
 

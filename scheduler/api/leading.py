@@ -31,7 +31,14 @@ _KEEPS_KEYS = re.compile(r"^POST /v1/leases(/acquire)?$")
 #: Says that a replica has passed it on already: two that each believe the other leads must not
 #: play with it.
 PASSED_ON = "x-gpucommons-passed-on"
-_HANDED_ON = ("authorization", "content-type", "idempotency-key", "accept", "x-request-id")
+_HANDED_ON = (
+    "authorization",
+    "content-type",
+    "idempotency-key",
+    "accept",
+    "x-request-id",
+    "traceparent",
+)
 #: A receipt waits for its cycle.
 _TIMEOUT = httpx.Timeout(20.0, connect=2.0)
 

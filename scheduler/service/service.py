@@ -64,6 +64,7 @@ from gpucommons.scheduler.service.in_memory.submit_and_upload_allowances import 
 )
 from gpucommons.scheduler.service.in_memory.team_use_this_month import HeldSoFar
 from gpucommons.scheduler.service.in_memory.trial_cycles import KnownTrials
+from gpucommons.scheduler.service.request_trace import of_request
 from gpucommons.scheduler.service.views.leases import IdleLimits
 from gpucommons.scheduler.store.base import Admit, LogPoint, Store
 from gpucommons.scheduler.threads.pulse import Pulse
@@ -302,7 +303,7 @@ class Service:
     def _intent(self, principal: Principal, action: Action, key: str | None, same: str) -> Intent:
         return Intent(
             intent_id=IntentId(next(self.new_ids)),
-            action=action,
+            action=of_request(action),
             by=principal.name,
             at_ms=self.now_ms(),
             idempotency_key=None if key is None else principal.stored_key(key),

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpucommons.gpu.extras import coming_with
 from gpucommons.scheduler import models
@@ -18,11 +19,9 @@ from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR, Houseke
 from gpucommons.scheduler.background_tasks.old_job_files import Kept, Retention
 from gpucommons.scheduler.background_tasks.scale_up import PeriodicScaleUp
 from gpucommons.scheduler.core.events import due_actions
-from gpucommons.scheduler.core.events.leases import NOT_STARTED
-from gpucommons.scheduler.core.model.intents import Cancel, NoteFacts, Restarted
-from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.intents import NoteFacts
 from gpucommons.scheduler.core.model.resources import Pool
-from gpucommons.scheduler.core.model.types import Millis, Workload
+from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.curves.following import LogFollowing
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.base import Executor
@@ -49,6 +48,7 @@ from gpucommons.scheduler.service.views.leases import IdleLimits
 from gpucommons.scheduler.service.views.where_it_runs import AWAY
 from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.opening import open_store
+from gpucommons.scheduler.tracing import switch
 from gpucommons.scheduler.wiring import plugins
 from gpucommons.scheduler.wiring.background import BackgroundTasks, background_tasks
 from gpucommons.scheduler.wiring.demo_data import sample_history
@@ -58,7 +58,16 @@ from gpucommons.scheduler.wiring.execution_backend import (
     execution_backend,
 )
 from gpucommons.scheduler.wiring.options import SchedulerSettings
-from gpucommons.scheduler.wiring.scheduler_callbacks import Asked, wall_ms
+from gpucommons.scheduler.wiring.scheduler_callbacks import (
+    Asked,
+    server_is_back,
+    server_is_down,
+    server_is_refused,
+    wall_ms,
+)
+
+if TYPE_CHECKING:
+    from gpucommons.scheduler.tracing.tracing import Tracing
 
 DAY_MS = 86_400_000
 
@@ -74,6 +83,8 @@ class Scheduler:
     background: BackgroundTasks
     where: ExecutionBackend
     servers: Servers | None
+    #: None = nobody asked for traces.
+    tracing: Tracing | None
 
     @property
     def settings(self) -> SchedulerSettings:
@@ -136,8 +147,10 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
     )
     servers = None if opened.hub is None else _servers(opened.hub, asked, lambda: service)
     where = execution_backend(settings, opened.kept, asked)
-    around = _surroundings(opened, asked, where, servers)
+    tracing = switch.open_tracing(os.environ)
+    around = switch.traced(_surroundings(opened, asked, where, servers), tracing)
     loop = Loop(around)
+    switch.follow(loop, tracing)
     forecaster = _forecaster(opened, loop, scale_ups, where)
     advisers = Advisers(where=where, forecaster=forecaster, scale_ups=scale_ups)
     service = _service(opened, around, loop, advisers)
@@ -149,6 +162,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         background=_background_tasks(opened, loop, service, advisers),
         where=where,
         servers=servers,
+        tracing=tracing,
     )
 
 
@@ -250,9 +264,9 @@ def _servers(hub: Hub, asked: Asked, service: Callable[[], Service]) -> Servers:
     return Servers(
         hub,
         now_ms=asked.now_ms,
-        on_down=lambda lease: _server_is_down(service(), lease),
-        on_restarted=lambda lease: _server_is_back(service(), lease),
-        on_refused=lambda lease, text: _server_is_refused(service(), lease, text),
+        on_down=lambda lease: server_is_down(service(), lease),
+        on_restarted=lambda lease: server_is_back(service(), lease),
+        on_refused=lambda lease, text: server_is_refused(service(), lease, text),
         is_due=lambda act: asked.leading() and due_actions.is_due(asked.cluster().workloads, act),
         wake=asked.wake,
     )
@@ -380,20 +394,3 @@ def read_config(path: Path) -> models.ConfigModel:
     except (OSError, BadRequest) as error:
         message = f"{path} is no configuration: {error}"
         raise BadRequest(message) from None
-
-
-def _server_is_down(service: Service, lease: Workload) -> None:
-    """The hub says that a server is down, though its spawner may not have told us."""
-    now = service.loop.cluster.workloads.get(lease.workload_id)
-    if now is not None and not is_final(now):
-        service.ask(OPERATOR, Cancel(workload_id=lease.workload_id, why="stopped"))
-
-
-def _server_is_back(service: Service, lease: Workload) -> None:
-    """A notebook that gave its GPU back runs again."""
-    service.ask(OPERATOR, Restarted(workload_id=lease.workload_id))
-
-
-def _server_is_refused(service: Service, lease: Workload, text: str) -> None:
-    """The hub will not start the server of a granted ticket: its place in line is of no use."""
-    service.ask(OPERATOR, Cancel(workload_id=lease.workload_id, why=NOT_STARTED, text=text))

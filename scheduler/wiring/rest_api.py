@@ -35,6 +35,7 @@ def web_app(scheduler: Scheduler) -> FastAPI:
     return create_app(
         scheduler.service,
         authenticators(scheduler),
+        spans=None if scheduler.tracing is None else scheduler.tracing.requests,
         metrics=Metrics(
             scheduler.loop,
             cluster_requests=scheduler.where.requests,

@@ -101,6 +101,9 @@ async def _started(
 ) -> Scheduler:
     scheduler = build(settings, api_url=api_url)
     stack.callback(scheduler.foundation.store.close)
+    if scheduler.tracing is not None:
+        # Late on the way down: the loop's last cycle is told, too.
+        stack.push_async_callback(asyncio.to_thread, scheduler.tracing.close)
     if scheduler.foundation.hub is not None:
         stack.push_async_callback(scheduler.foundation.hub.close)
     if scheduler.foundation.replica is not None:

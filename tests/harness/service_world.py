@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 from builders import T0, a_node
@@ -59,6 +59,10 @@ from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.jobs import snapshots
 from gpucommons.scheduler.service.service import Pending, Service, ServiceSettings
 from gpucommons.scheduler.store.memory import MemoryStore
+from gpucommons.scheduler.tracing import switch
+
+if TYPE_CHECKING:
+    from gpucommons.scheduler.tracing.tracing import Tracing
 
 T = TypeVar("T")
 KEY = b"k" * 32
@@ -219,8 +223,10 @@ class ServiceWorld:
         executor: str = "fake",
         executors: Mapping[str, JobExecutor] | None = None,
         random_bits: Callable[[int], int] = secrets.randbits,
+        tracing: Tracing | None = None,
     ) -> None:
         self.now_ms = T0
+        self.tracing = tracing
         self.store = MemoryStore()
         self.script = Script(lines=("hello",))
         self.machine = FakeWorld(
@@ -229,17 +235,17 @@ class ServiceWorld:
         self.executor = FakeExecutor(self.machine)
         self.server_acts: list[tuple[str, str]] = []
         ids = IdSource(lambda: self.now_ms, random_bits)
-        self.loop = InlineLoop(
-            Surroundings(
-                store=self.store,
-                executors={"fake": self.executor} if executors is None else executors,
-                now=lambda: self.now_ms,
-                new_ids=ids,
-                token_of=lambda attempt_id: token_of(KEY, attempt_id),
-                api_url="http://127.0.0.1:1",
-                on_server_act=self._server_act,
-            )
+        around = Surroundings(
+            store=self.store,
+            executors={"fake": self.executor} if executors is None else executors,
+            now=lambda: self.now_ms,
+            new_ids=ids,
+            token_of=lambda attempt_id: token_of(KEY, attempt_id),
+            api_url="http://127.0.0.1:1",
+            on_server_act=self._server_act,
         )
+        self.loop = InlineLoop(switch.traced(around, tracing))
+        switch.follow(self.loop, tracing)
         self.loop.open()
         self.loop.cycle()
         self.agent = FakeAgent()
@@ -376,7 +382,8 @@ def an_app(world: ServiceWorld, hub: FakeHubServer | None = None, **options: Any
             HubAuthenticator((hub or FakeHubServer()).hub(), now_ms=lambda: world.now_ms),
         ]
     )
-    return create_app(world.service, authenticators, settings=ApiSettings(**options))
+    spans = None if world.tracing is None else world.tracing.requests
+    return create_app(world.service, authenticators, settings=ApiSettings(**options), spans=spans)
 
 
 def attempt_token(attempt_id: str) -> str:

@@ -51,6 +51,8 @@ class Submit:
     checkpoint: Checkpoint | None = None
     #: Of the job that it is another run of, as somebody chose it there.
     loader: LoaderChoice | None = None
+    #: The request that asked for it, as W3C's Trace Context writes it; nothing is decided by it.
+    traceparent: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,284 @@
+"""Follows the loop from outside: what each cycle decided and committed, and when executors were told.
+
+All of it runs in the loop's thread, and none of it may disturb that: what fails here is said in the log.
+Spans are made when their last moment is on record, so one that is still waiting shows nothing yet.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar, cast
+
+from opentelemetry.context import Context
+from opentelemetry.trace import Link, Span, SpanContext, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from gpucommons.scheduler.core.model.intents import Intent, Submit
+from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_final
+from gpucommons.scheduler.core.model.state import Cluster, Observation, Outcome
+from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, Workload, WorkloadId
+from gpucommons.scheduler.executors.base import Executor, Launch
+from gpucommons.scheduler.loop.core_step import Advance
+from gpucommons.scheduler.tracing.stretches import (
+    NS_PER_MS,
+    Call,
+    Seen,
+    Stretch,
+    as_it_was,
+    newest,
+    start_of,
+    wait_in_vain,
+)
+
+_LOG = logging.getLogger(__name__)
+
+#: Of so many waiting or running workloads it is remembered who asked for them; of the oldest no more.
+_MOST = 20_000
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _Newest(OrderedDict[K, V], Generic[K, V]):
+    """Forgets what was put longest ago."""
+
+    def __setitem__(self, key: K, value: V) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > _MOST:
+            self.popitem(last=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Decided:
+    """One call of the core."""
+
+    before: Cluster
+    intents: Sequence[Intent]
+    observations: int
+    outcome: Outcome
+    from_ns: int
+    to_ns: int
+
+
+class StartTraces:
+    """Makes the spans of cycles and starts."""
+
+    def __init__(self, tracer: Tracer, *, steady_ns: Callable[[], int]) -> None:
+        self._tracer = tracer
+        self._steady_ns = steady_ns
+        #: The time by which the last cycle decided, and the steady clock at that moment.
+        self._cycle_ms, self._cycle_steady_ns = Millis(0), 0
+        self._decided: _Decided | None = None
+        self._seen: _Newest[AttemptId, Seen] = _Newest()
+        #: Whose request a workload came with, and its last start's span.
+        self._callers: _Newest[WorkloadId, Context] = _Newest()
+        self._starts: _Newest[WorkloadId, SpanContext] = _Newest()
+
+    def _now_ns(self) -> int:
+        """The loop's own time, finer than its milliseconds: replicas go by their database's clock."""
+        return self._cycle_ms * NS_PER_MS + self._steady_ns() - self._cycle_steady_ns
+
+    # --- what the loop is given ------------------------------------------------------------------
+
+    def deciding(self, advance: Advance) -> Advance:
+        """The core's step, remembered until it is committed."""
+
+        def step(
+            cluster: Cluster,
+            intents: Sequence[Intent],
+            observations: Sequence[Observation],
+            *,
+            now_ms: Millis,
+            new_ids: Iterator[str],
+        ) -> Outcome:
+            self._cycle_ms, self._cycle_steady_ns = now_ms, self._steady_ns()
+            outcome = advance(cluster, intents, observations, now_ms=now_ms, new_ids=new_ids)
+            self._decided = _Decided(
+                before=cluster,
+                intents=intents,
+                observations=len(observations),
+                outcome=outcome,
+                from_ns=now_ms * NS_PER_MS,
+                to_ns=self._now_ns(),
+            )
+            return outcome
+
+        return step
+
+    def starting(self, executor: Executor) -> Executor:
+        """The executor, with a note of when it was told to start what."""
+        return cast("Executor", _Timed(executor, now_ns=self._now_ns, note=self._called))
+
+    def committed(self, cluster: Cluster) -> None:
+        """A cycle was committed; to be called from the loop's thread."""
+        decided, self._decided = self._decided, None
+        # A decision whose commit failed is none.
+        if decided is None or decided.outcome.cluster is not cluster:
+            return
+        try:
+            self._tell(decided, self._now_ns())
+        except Exception:  # noqa: BLE001 - a trace is worth no cycle
+            _LOG.exception("A trace is left out.")
+
+    def _called(self, attempt_id: AttemptId, call: Call) -> None:
+        seen = self._seen.get(attempt_id, Seen())
+        if seen.call is not None:
+            # The first order is what counts; later ones are answered from what is known.
+            call = replace(seen.call, count=seen.call.count + 1, failed=call.failed)
+        self._seen[attempt_id] = replace(seen, call=call)
+
+    # --- spans -----------------------------------------------------------------------------------
+
+    def _tell(self, decided: _Decided, committed_ns: int) -> None:
+        for intent in decided.intents:
+            action = intent.action
+            if isinstance(action, Submit) and action.traceparent:
+                self._callers[action.workload_id] = context_of(action.traceparent)
+        before = decided.before.workloads
+        changed = [(one, before.get(one.workload_id)) for one in decided.outcome.changes.workloads]
+        cycle = self._cycle(decided, changed, committed_ns)
+        for workload, known in changed:
+            self._note_reserved(workload, known, decided, cycle, committed_ns)
+            self._note_over(workload, known)
+
+    def _cycle(
+        self,
+        decided: _Decided,
+        changed: Sequence[tuple[Workload, Workload | None]],
+        committed_ns: int,
+    ) -> SpanContext | None:
+        """The cycle's own span, in a trace of its own; None where nobody was asked and nothing reserved."""
+        reserved = sum(_is_reserved(*one) for one in changed)
+        nominated = sum(_is_nominated(*one) for one in changed)
+        if not (reserved or nominated or decided.intents):
+            return None
+        span = self._tracer.start_span(
+            "cycle",
+            Context(),
+            start_time=decided.from_ns,
+            attributes={
+                "gpucommons.cycle.workloads": len(decided.outcome.cluster.workloads),
+                "gpucommons.cycle.asked": len(decided.intents),
+                "gpucommons.cycle.observations": decided.observations,
+                "gpucommons.cycle.changed": len(changed),
+                "gpucommons.cycle.reserved": reserved,
+                "gpucommons.cycle.nominated": nominated,
+            },
+        )
+        span.add_event("decided", timestamp=decided.to_ns)
+        span.add_event("committed", timestamp=committed_ns)
+        span.end(committed_ns)
+        return span.get_span_context()
+
+    def _note_reserved(
+        self,
+        workload: Workload,
+        before: Workload | None,
+        decided: _Decided,
+        cycle: SpanContext | None,
+        committed_ns: int,
+    ) -> None:
+        nomination = None if before is None else before.nomination
+        for attempt in newest(workload):
+            if as_it_was(attempt, before) is None:
+                self._seen[attempt.attempt_id] = Seen(
+                    nominated_ms=None if nomination is None else nomination.decided_ms,
+                    cycle=cycle,
+                    decided_ns=(decided.from_ns, committed_ns),
+                )
+
+    def _note_over(self, workload: Workload, before: Workload | None) -> None:
+        for attempt in newest(workload):
+            if _is_over(as_it_was(attempt, before)):
+                continue
+            stretch = start_of(workload, attempt, self._seen.get(attempt.attempt_id, Seen()))
+            if stretch is not None:
+                self._seen.pop(attempt.attempt_id, None)
+                start = self._emit_start(workload, stretch, first=attempt.number == 1)
+                self._starts[workload.workload_id] = start
+        if _left_the_line(workload, before):
+            over_ms = workload.since_ms if workload.ended_ms is None else workload.ended_ms
+            stretch = wait_in_vain(workload, over_ms)
+            self._emit_start(workload, stretch, first=not workload.attempts)
+        if is_final(workload):
+            self._callers.pop(workload.workload_id, None)
+            self._starts.pop(workload.workload_id, None)
+
+    def _emit_start(self, workload: Workload, stretch: Stretch, *, first: bool) -> SpanContext:
+        """A first start belongs to the request that asked for it; each later one is a trace of its own."""
+        caller = self._callers.get(workload.workload_id)
+        last = self._starts.get(workload.workload_id)
+        if last is not None:
+            stretch = replace(stretch, links=(*stretch.links, last))
+        context = caller if first and caller is not None else Context()
+        return self._emit(stretch, context).get_span_context()
+
+    def _emit(self, stretch: Stretch, context: Context) -> Span:
+        span = self._tracer.start_span(
+            stretch.name,
+            context,
+            start_time=stretch.from_ns,
+            attributes=stretch.attributes,
+            links=[Link(one) for one in stretch.links],
+        )
+        inside = set_span_in_context(span, context)
+        for one in stretch.within:
+            self._emit(one, inside)
+        if stretch.failed:
+            # Without a description: what was told of it may hold users' commands.
+            span.set_status(StatusCode.ERROR)
+        span.end(stretch.to_ns)
+        return span
+
+
+def context_of(traceparent: str) -> Context:
+    """The context of a request that was recorded; an empty one where it makes no sense."""
+    return TraceContextTextMapPropagator().extract({"traceparent": traceparent}, Context())
+
+
+class _Timed:
+    """An executor of which is noted when it was told to start something; all else is its own."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        *,
+        now_ns: Callable[[], int],
+        note: Callable[[AttemptId, Call], None],
+    ) -> None:
+        self._executor, self._now_ns, self._note = executor, now_ns, note
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._executor, name)
+
+    def start(self, launch: Launch) -> None:
+        """See the protocol."""
+        from_ns, failed = self._now_ns(), True
+        try:
+            self._executor.start(launch)
+            failed = False
+        finally:
+            call = Call(from_ns=from_ns, to_ns=self._now_ns(), failed=failed)
+            self._note(launch.attempt.attempt_id, call)
+
+
+def _is_reserved(workload: Workload, before: Workload | None) -> bool:
+    return any(as_it_was(one, before) is None for one in newest(workload))
+
+
+def _is_nominated(workload: Workload, before: Workload | None) -> bool:
+    known = None if before is None else before.nomination
+    return workload.nomination is not None and known is None
+
+
+def _is_over(attempt: Attempt | None) -> bool:
+    """Whether its start has come to an end."""
+    return attempt is not None and (attempt.started_ms, attempt.ended_ms) != (None, None)
+
+
+def _left_the_line(workload: Workload, before: Workload | None) -> bool:
+    return before is not None and before.state in WAITING_STATES and is_final(workload)
