@@ -40,7 +40,7 @@ STORED = (
 #: In its parts, and as a table of counts.
 IN_ANOTHER_FORM = (Cluster, LearnedDemand)
 #: By the newest number of the tables: the fields that documents have there.
-FIELDS_OF = ("0020", "2d42d84d07fb24b0")
+FIELDS_OF = ("0020", "4b95741f6ec12fcf")
 
 
 def stored_types() -> Iterator[type]:
