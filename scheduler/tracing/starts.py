@@ -13,7 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, cast
 
 from opentelemetry.context import Context
-from opentelemetry.trace import Link, Span, SpanContext, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    StatusCode,
+    Tracer,
+    set_span_in_context,
+)
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from gpucommons.scheduler.core.model.intents import Intent, Submit
@@ -28,6 +36,7 @@ from gpucommons.scheduler.tracing.stretches import (
     Seen,
     Stretch,
     as_it_was,
+    first_progress_of,
     newest,
     start_of,
     wait_in_vain,
@@ -64,6 +73,16 @@ class _Decided:
     to_ns: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Start:
+    """A start whose span is made."""
+
+    attempt_id: AttemptId
+    span: SpanContext
+    #: What came first of the attempt itself was told, too.
+    has_progress: bool = False
+
+
 class StartTraces:
     """Makes the spans of cycles and starts."""
 
@@ -76,7 +95,7 @@ class StartTraces:
         self._seen: _Newest[AttemptId, Seen] = _Newest()
         #: Whose request a workload came with, and its last start's span.
         self._callers: _Newest[WorkloadId, Context] = _Newest()
-        self._starts: _Newest[WorkloadId, SpanContext] = _Newest()
+        self._starts: _Newest[WorkloadId, _Start] = _Newest()
 
     def _now_ns(self) -> int:
         """The loop's own time, finer than its milliseconds: replicas go by their database's clock."""
@@ -144,6 +163,10 @@ class StartTraces:
         for workload, known in changed:
             self._note_reserved(workload, known, decided, cycle, committed_ns)
             self._note_over(workload, known)
+            self._note_progress(workload)
+            if is_final(workload):
+                self._callers.pop(workload.workload_id, None)
+                self._starts.pop(workload.workload_id, None)
 
     def _cycle(
         self,
@@ -198,22 +221,31 @@ class StartTraces:
             stretch = start_of(workload, attempt, self._seen.get(attempt.attempt_id, Seen()))
             if stretch is not None:
                 self._seen.pop(attempt.attempt_id, None)
-                start = self._emit_start(workload, stretch, first=attempt.number == 1)
-                self._starts[workload.workload_id] = start
+                span = self._emit_start(workload, stretch, first=attempt.number == 1)
+                self._starts[workload.workload_id] = _Start(
+                    attempt_id=attempt.attempt_id, span=span
+                )
         if _left_the_line(workload, before):
             over_ms = workload.since_ms if workload.ended_ms is None else workload.ended_ms
             stretch = wait_in_vain(workload, over_ms)
             self._emit_start(workload, stretch, first=not workload.attempts)
-        if is_final(workload):
-            self._callers.pop(workload.workload_id, None)
-            self._starts.pop(workload.workload_id, None)
+
+    def _note_progress(self, workload: Workload) -> None:
+        """How long the program itself took until it told, or printed, a first step."""
+        start = self._starts.get(workload.workload_id)
+        if start is None or start.has_progress:
+            return
+        stretch = first_progress_of(workload, start.attempt_id)
+        if stretch is not None:
+            self._emit(stretch, set_span_in_context(NonRecordingSpan(start.span), Context()))
+            self._starts[workload.workload_id] = replace(start, has_progress=True)
 
     def _emit_start(self, workload: Workload, stretch: Stretch, *, first: bool) -> SpanContext:
         """A first start belongs to the request that asked for it; each later one is a trace of its own."""
         caller = self._callers.get(workload.workload_id)
         last = self._starts.get(workload.workload_id)
         if last is not None:
-            stretch = replace(stretch, links=(*stretch.links, last))
+            stretch = replace(stretch, links=(*stretch.links, last.span))
         context = caller if first and caller is not None else Context()
         return self._emit(stretch, context).get_span_context()
 

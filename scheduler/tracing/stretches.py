@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from opentelemetry.trace import SpanContext
 
 from gpucommons.scheduler.core.model.lifecycle import is_lease
-from gpucommons.scheduler.core.model.types import Attempt, Millis, Workload
+from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, Workload
 
 NS_PER_MS = 1_000_000
 
@@ -102,6 +102,17 @@ def wait_in_vain(workload: Workload, over_ms: Millis) -> Stretch:
         },
         within=(Stretch(name="wait", from_ns=from_ns, to_ns=to_ns),),
     )
+
+
+def first_progress_of(workload: Workload, attempt_id: AttemptId) -> Stretch | None:
+    """From when an attempt ran until it told, or printed, a first step; None as long as it has not."""
+    attempt, progress = workload.current, workload.progress
+    if attempt is None or attempt.attempt_id != attempt_id or attempt.started_ms is None:
+        return None
+    if progress is None or progress.at_ms < attempt.started_ms:
+        return None
+    from_ns, to_ns = attempt.started_ms * NS_PER_MS, progress.at_ms * NS_PER_MS
+    return Stretch(name="until first progress", from_ns=from_ns, to_ns=to_ns)
 
 
 def in_line_since(workload: Workload, number: int) -> Millis:

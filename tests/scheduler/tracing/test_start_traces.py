@@ -12,9 +12,9 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
-from service_world import ServiceWorld, a_request, an_app
+from service_world import ServiceWorld, a_request, an_app, attempt_token
 
-from gpucommons.scheduler.core.model.types import State
+from gpucommons.scheduler.core.model.types import State, WorkloadId
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.tracing.tracing import Tracing
 
@@ -189,7 +189,7 @@ async def test_each_later_start_is_a_trace_of_its_own_that_leads_to_the_last(
     await http.post(f"/v1/jobs/{job_id}/pause", headers=ANN)
     for _ in range(25):
         traced.world.pass_time(1_000)
-    assert traced.world.cluster.workloads[job_id].state is State.PAUSED  # type: ignore[index] # an id
+    assert traced.world.cluster.workloads[WorkloadId(job_id)].state is State.PAUSED
     await http.post(f"/v1/jobs/{job_id}/resume", headers=ANN)
     traced.world.pass_time(1_000)
     first, second = (one for one in traced.made() if one.name == "job start")
@@ -200,6 +200,25 @@ async def test_each_later_start_is_a_trace_of_its_own_that_leads_to_the_last(
     assert second.attributes["gpucommons.attempt.number"] == 2
     # The pause is nobody's wait.
     assert second.attributes["gpucommons.queue_wait_ms"] == 0
+
+
+async def test_a_programs_own_start_is_told_until_its_first_step(
+    traced: Traced, http: httpx.AsyncClient
+) -> None:
+    job_id = await submit(http)
+    traced.world.pass_time(1_000)
+    attempt = traced.world.cluster.workloads[WorkloadId(job_id)].current
+    assert attempt is not None
+    token = {"Authorization": f"Bearer {attempt_token(attempt.attempt_id)}"}
+    for step in (1, 2):
+        traced.world.pass_time(30_000)
+        answer = await http.post("/v1/attempt/progress", json={"step": step}, headers=token)
+        assert answer.status_code == 200, answer.text
+    (progress,) = (one for one in traced.made(CALLER) if one.name == "until first progress")
+    start = traced.start()
+    assert progress.parent == start.context
+    assert progress.start_time == start.end_time
+    assert ms(progress) == 30_000
 
 
 async def test_a_start_that_fails_says_so_and_not_what_was_printed(
@@ -281,7 +300,7 @@ async def test_an_exporter_that_fails_disturbs_no_start(
     monkeypatch.setattr(traced.spans, "export", fails)
     job_id = await submit(http)
     traced.world.pass_time(1_000)
-    assert traced.world.cluster.workloads[job_id].state is State.RUNNING  # type: ignore[index] # an id
+    assert traced.world.cluster.workloads[WorkloadId(job_id)].state is State.RUNNING
 
 
 async def test_steps_follow_each_other(traced: Traced, http: httpx.AsyncClient) -> None:
