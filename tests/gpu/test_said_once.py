@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from gpucommons.gpu import said_once
-from gpucommons.gpu.log_lines import REQUEST, JsonLines
+from gpucommons.gpu.log_lines import REQUEST, TRACEPARENT, JsonLines
 from gpucommons.gpu.said_once import SaidOnce
 
 
@@ -119,6 +119,17 @@ def test_a_line_is_a_document_with_the_request_that_it_belongs_to(log: Log) -> N
     ]
     assert (lines[0]["level"], lines[0]["logger"]) == ("WARNING", "said-once")
     assert lines[0]["at"].endswith("+00:00")
+
+
+def test_a_line_of_a_request_that_is_traced_names_its_trace() -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    before = (REQUEST.set("r-1"), TRACEPARENT.set(f"00-{trace}-00f067aa0ba902b7-01"))
+    try:
+        document = json.loads(JsonLines().format(logging.makeLogRecord({"msg": "done"})))
+    finally:
+        REQUEST.reset(before[0])
+        TRACEPARENT.reset(before[1])
+    assert (document["request_id"], document["trace_id"]) == ("r-1", trace)
 
 
 def test_an_error_is_in_its_line() -> None:

@@ -15,6 +15,7 @@ from service_world import ServiceWorld, a_request, an_app, attempt_token
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
+from gpucommons.gpu.log_lines import REQUEST, TRACEPARENT
 from gpucommons.scheduler.api.leading import (
     PASSED_ON,
     ToLeader,
@@ -104,6 +105,33 @@ async def http(pair: Pair) -> AsyncIterator[httpx.AsyncClient]:
 def running(pair: Pair) -> dict[str, str]:
     view = jobs.job(pair.world.service, pair.world.principal("ann"), "digits-1")
     return {"Authorization": f"token {attempt_token(view.attempts[0].id)}"}
+
+
+async def test_what_is_passed_on_keeps_the_number_and_the_trace_of_its_request() -> None:
+    heard: list[httpx.Headers] = []
+
+    def leader(request: httpx.Request) -> httpx.Response:
+        heard.append(request.headers)
+        return httpx.Response(200, json={})
+
+    follower = ToLeader(
+        FastAPI(),
+        leading=lambda: False,
+        leader=lambda: "http://leader",
+        transport=httpx.MockTransport(leader),
+    )
+    ours = "00-4bf92f3577b34da6a3ce929d0e0e4736-aaaaaaaaaaaaaaaa-01"
+    theirs = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-bbbbbbbbbbbbbbbb-01"}
+    before = (REQUEST.set("r-1"), TRACEPARENT.set(ours))
+    try:
+        transport = httpx.ASGITransport(follower)
+        async with httpx.AsyncClient(transport=transport, base_url="http://follower") as client:
+            await client.post("/v1/leases/x/started", json={}, headers=theirs)
+    finally:
+        REQUEST.reset(before[0])
+        TRACEPARENT.reset(before[1])
+    (headers,) = heard
+    assert (headers["x-request-id"], headers["traceparent"]) == ("r-1", ours)
 
 
 async def test_a_report_is_passed_on_with_the_callers_own_token(
