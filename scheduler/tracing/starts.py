@@ -7,10 +7,9 @@ Spans are made when their last moment is on record, so one that is still waiting
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar, cast
+from typing import cast
 
 from opentelemetry.context import Context
 from opentelemetry.trace import (
@@ -26,10 +25,11 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from gpucommons.scheduler.core.model.intents import Intent, Submit
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_final
-from gpucommons.scheduler.core.model.state import Cluster, Observation, Outcome
+from gpucommons.scheduler.core.model.state import AttemptStarted, Cluster, Observation, Outcome
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, Workload, WorkloadId
-from gpucommons.scheduler.executors.base import Executor, Launch
+from gpucommons.scheduler.executors.base import Executor
 from gpucommons.scheduler.loop.core_step import Advance
+from gpucommons.scheduler.tracing.newest import Newest
 from gpucommons.scheduler.tracing.stretches import (
     NS_PER_MS,
     Call,
@@ -41,24 +41,9 @@ from gpucommons.scheduler.tracing.stretches import (
     start_of,
     wait_in_vain,
 )
+from gpucommons.scheduler.tracing.timed_executor import TimedExecutor
 
 _LOG = logging.getLogger(__name__)
-
-#: Of so many waiting or running workloads it is remembered who asked for them; of the oldest no more.
-_MOST = 20_000
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class _Newest(OrderedDict[K, V], Generic[K, V]):
-    """Forgets what was put longest ago."""
-
-    def __setitem__(self, key: K, value: V) -> None:
-        super().__setitem__(key, value)
-        self.move_to_end(key)
-        if len(self) > _MOST:
-            self.popitem(last=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +52,7 @@ class _Decided:
 
     before: Cluster
     intents: Sequence[Intent]
-    observations: int
+    observations: Sequence[Observation]
     outcome: Outcome
     from_ns: int
     to_ns: int
@@ -92,10 +77,10 @@ class StartTraces:
         #: The time by which the last cycle decided, and the steady clock at that moment.
         self._cycle_ms, self._cycle_steady_ns = Millis(0), 0
         self._decided: _Decided | None = None
-        self._seen: _Newest[AttemptId, Seen] = _Newest()
+        self._seen: Newest[AttemptId, Seen] = Newest()
         #: Whose request a workload came with, and its last start's span.
-        self._callers: _Newest[WorkloadId, Context] = _Newest()
-        self._starts: _Newest[WorkloadId, _Start] = _Newest()
+        self._callers: Newest[WorkloadId, Context] = Newest()
+        self._starts: Newest[WorkloadId, _Start] = Newest()
 
     def _now_ns(self) -> int:
         """The loop's own time, finer than its milliseconds: replicas go by their database's clock."""
@@ -119,7 +104,7 @@ class StartTraces:
             self._decided = _Decided(
                 before=cluster,
                 intents=intents,
-                observations=len(observations),
+                observations=observations,
                 outcome=outcome,
                 from_ns=now_ms * NS_PER_MS,
                 to_ns=self._now_ns(),
@@ -130,7 +115,7 @@ class StartTraces:
 
     def starting(self, executor: Executor) -> Executor:
         """The executor, with a note of when it was told to start what."""
-        return cast("Executor", _Timed(executor, now_ns=self._now_ns, note=self._called))
+        return cast("Executor", TimedExecutor(executor, now_ns=self._now_ns, note=self._called))
 
     def committed(self, cluster: Cluster) -> None:
         """A cycle was committed; to be called from the loop's thread."""
@@ -157,6 +142,10 @@ class StartTraces:
             action = intent.action
             if isinstance(action, Submit) and action.traceparent:
                 self._callers[action.workload_id] = context_of(action.traceparent)
+        for one in decided.observations:
+            if isinstance(one, AttemptStarted) and one.steps:
+                seen = self._seen.get(one.attempt_id, Seen())
+                self._seen[one.attempt_id] = replace(seen, reached=one.steps)
         before = decided.before.workloads
         changed = [(one, before.get(one.workload_id)) for one in decided.outcome.changes.workloads]
         cycle = self._cycle(decided, changed, committed_ns)
@@ -174,10 +163,11 @@ class StartTraces:
         changed: Sequence[tuple[Workload, Workload | None]],
         committed_ns: int,
     ) -> SpanContext | None:
-        """The cycle's own span, in a trace of its own; None where nobody was asked and nothing reserved."""
+        """The cycle's own span, in a trace of its own; None where nothing came and nothing was reserved."""
         reserved = sum(_is_reserved(*one) for one in changed)
         nominated = sum(_is_nominated(*one) for one in changed)
-        if not (reserved or nominated or decided.intents):
+        submitted = sum(isinstance(one.action, Submit) for one in decided.intents)
+        if not (reserved or nominated or submitted):
             return None
         span = self._tracer.start_span(
             "cycle",
@@ -186,7 +176,7 @@ class StartTraces:
             attributes={
                 "gpucommons.cycle.workloads": len(decided.outcome.cluster.workloads),
                 "gpucommons.cycle.asked": len(decided.intents),
-                "gpucommons.cycle.observations": decided.observations,
+                "gpucommons.cycle.observations": len(decided.observations),
                 "gpucommons.cycle.changed": len(changed),
                 "gpucommons.cycle.reserved": reserved,
                 "gpucommons.cycle.nominated": nominated,
@@ -212,6 +202,7 @@ class StartTraces:
                     nominated_ms=None if nomination is None else nomination.decided_ms,
                     cycle=cycle,
                     decided_ns=(decided.from_ns, committed_ns),
+                    pool=_pool_of(decided.outcome.cluster, attempt),
                 )
 
     def _note_over(self, workload: Workload, before: Workload | None) -> None:
@@ -272,34 +263,13 @@ def context_of(traceparent: str) -> Context:
     return TraceContextTextMapPropagator().extract({"traceparent": traceparent}, Context())
 
 
-class _Timed:
-    """An executor of which is noted when it was told to start something; all else is its own."""
-
-    def __init__(
-        self,
-        executor: Executor,
-        *,
-        now_ns: Callable[[], int],
-        note: Callable[[AttemptId, Call], None],
-    ) -> None:
-        self._executor, self._now_ns, self._note = executor, now_ns, note
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._executor, name)
-
-    def start(self, launch: Launch) -> None:
-        """See the protocol."""
-        from_ns, failed = self._now_ns(), True
-        try:
-            self._executor.start(launch)
-            failed = False
-        finally:
-            call = Call(from_ns=from_ns, to_ns=self._now_ns(), failed=failed)
-            self._note(launch.attempt.attempt_id, call)
-
-
 def _is_reserved(workload: Workload, before: Workload | None) -> bool:
     return any(as_it_was(one, before) is None for one in newest(workload))
+
+
+def _pool_of(cluster: Cluster, attempt: Attempt) -> str:
+    nodes = (cluster.nodes.get(one.node_id) for one in attempt.placements)
+    return next((one.pool for one in nodes if one is not None), "")
 
 
 def _is_nominated(workload: Workload, before: Workload | None) -> bool:

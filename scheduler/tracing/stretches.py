@@ -6,7 +6,7 @@ who may look at jobs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from opentelemetry.trace import SpanContext
@@ -54,6 +54,10 @@ class Seen:
     cycle: SpanContext | None = None
     decided_ns: tuple[int, int] | None = None
     call: Call | None = None
+    #: How far its executor said that it had come, and when.
+    reached: tuple[tuple[str, Millis], ...] = ()
+    #: The pool that it runs in; "" where that is not known any more.
+    pool: str = ""
 
 
 def start_of(workload: Workload, attempt: Attempt, seen: Seen) -> Stretch | None:
@@ -72,6 +76,7 @@ def start_of(workload: Workload, attempt: Attempt, seen: Seen) -> Stretch | None
         to_ns=max(over_ms * NS_PER_MS, *(one.to_ns for one in within)),
         attributes={
             **_of_workload(workload),
+            **({"gpucommons.pool": seen.pool} if seen.pool else {}),
             "gpucommons.outcome": outcome,
             "gpucommons.attempt.id": attempt.attempt_id,
             "gpucommons.attempt.number": attempt.number,
@@ -139,11 +144,23 @@ def _steps(attempt: Attempt, seen: Seen, line_ms: Millis, over_ms: Millis) -> li
         from_ns, begun_ns = seen.decided_ns
         links = () if seen.cycle is None else (seen.cycle,)
         steps.append(Stretch(name="decide", from_ns=from_ns, to_ns=begun_ns, links=links))
-    call = seen.call
-    within = () if call is None else (_ordered(call),)
+    calls = () if seen.call is None else (_ordered(seen.call),)
+    within = (*calls, *_reached(seen.reached, begun_ns, over_ms * NS_PER_MS))
     to_ns = max([begun_ns, over_ms * NS_PER_MS, *(one.to_ns for one in within)])
     steps.append(Stretch(name="startup", from_ns=begun_ns, to_ns=to_ns, within=within))
     return steps
+
+
+def _reached(
+    reached: tuple[tuple[str, Millis], ...], begun_ns: int, over_ns: int
+) -> Iterator[Stretch]:
+    """What came before each step, and what after the last one."""
+    for name, at_ms in reached:
+        at_ns = max(begun_ns, at_ms * NS_PER_MS)
+        yield Stretch(name=name, from_ns=begun_ns, to_ns=at_ns)
+        begun_ns = at_ns
+    if reached:
+        yield Stretch(name="workers begun", from_ns=begun_ns, to_ns=max(begun_ns, over_ns))
 
 
 def _ordered(call: Call) -> Stretch:
@@ -166,7 +183,6 @@ def _of_workload(workload: Workload) -> Attributes:
         "gpucommons.workload.id": workload.workload_id,
         "gpucommons.workload.kind": spec.kind.value,
         "gpucommons.team": spec.team,
-        "gpucommons.pools": ",".join(spec.pools),
     }
 
 

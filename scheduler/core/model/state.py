@@ -124,6 +124,8 @@ class AttemptStarted:
     attempt_id: AttemptId
     #: None where nobody has looked.
     hibernation: Hibernation | None = None
+    #: How far it had come before, and when, in the executor's words; nothing is decided by it.
+    steps: tuple[tuple[str, Millis], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -222,7 +222,8 @@ class KubernetesExecutor:
         record = self._records.get(attempt.attempt_id)
         if record is None:
             pool = self._around.pool_of_node(attempt.placements[0].node_id)
-            record = self._records[attempt.attempt_id] = Record(attempt=attempt)
+            record = Record(attempt=attempt, now_ms=self._around.now_ms)
+            self._records[attempt.attempt_id] = record
             record.grace_s = record.grace_s if pool is None else -(-pool.grace_ms // 1000)
             if (trace := self._view.cache.get(attempt.attempt_id)) is not None:
                 record.take_over(trace)
@@ -314,9 +315,8 @@ class KubernetesExecutor:
             self._view.cache.drop(attempt_id)
             return
         before = record.told, record.doubtful
-        busy = self._driver.is_busy(attempt_id)
         believes = partial(self._believes, record.attempt)
-        record.look(record.seen(trace), believes, busy=busy)
+        record.look(record.seen(trace), believes, busy=self._driver.is_busy(attempt_id))
         absent = len(record.absent)
         if self._around.leading():
             self._driver.drive(record, trace)

@@ -14,8 +14,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 from service_world import ServiceWorld, a_request, an_app, attempt_token
 
+from gpucommons.scheduler.core.model.state import AttemptStarted
 from gpucommons.scheduler.core.model.types import State, WorkloadId
 from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.tracing.tracing import Tracing
 
 CALLER = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -129,6 +131,7 @@ async def test_a_start_is_one_trace_that_belongs_to_the_callers(
     assert start.attributes is not None
     assert start.attributes["gpucommons.workload.id"] == job_id
     assert start.attributes["gpucommons.team"] == "vision"
+    assert start.attributes["gpucommons.pool"] == "gpu"
     assert start.attributes["gpucommons.outcome"] == "running"
     assert ms(by_name["startup"]) == 4_000
     parents = {one.name: one.parent and one.parent.span_id for one in spans}
@@ -200,6 +203,26 @@ async def test_each_later_start_is_a_trace_of_its_own_that_leads_to_the_last(
     assert second.attributes["gpucommons.attempt.number"] == 2
     # The pause is nobody's wait.
     assert second.attributes["gpucommons.queue_wait_ms"] == 0
+
+
+async def test_what_an_executor_saw_of_a_start_is_within_it(traced: Traced) -> None:
+    world = traced.world
+    world.script = Script(start_ms=9_000)
+    jobs.submit(world.service, world.principal("ann"), a_request(), key=None)
+    (attempt,) = (one.current for one in world.cluster.workloads.values())
+    assert attempt is not None
+    began_ms = world.now_ms
+    world.pass_time(8_000)
+    steps = (("pods made", began_ms + 1_000), ("pods bound", began_ms + 3_000))
+    world.loop.observe(AttemptStarted(attempt_id=attempt.attempt_id, steps=steps))
+    found = traced.within(traced.start())
+    startup = found["startup"]
+    assert {name: ms(one) for name, one in found.items() if one.parent == startup.context} == {
+        "executor.start": 0,
+        "pods made": 1_000,
+        "pods bound": 2_000,
+        "workers begun": 5_000,
+    }
 
 
 async def test_a_programs_own_start_is_told_until_its_first_step(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpucommons.scheduler.core.model.state import (
@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.model.state import (
     AttemptStarted,
     Observation,
 )
-from gpucommons.scheduler.core.model.types import Attempt
+from gpucommons.scheduler.core.model.types import Attempt, Millis
 from gpucommons.scheduler.executors.kubernetes.attempts import endings, observed_state
 from gpucommons.scheduler.executors.kubernetes.attempts.observed_state import (
     Believes,
@@ -24,6 +24,9 @@ from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import P
 
 #: What has outlived its kill time is looked at so often though nothing of it changes.
 _PRESS_EVERY_MS = 10_000
+#: Steps of a start: all pods of the gang are there; kube-scheduler has given each its node. Then come
+#: images, volumes and containers.
+PODS_MADE, PODS_BOUND = "pods made", "pods bound"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -31,6 +34,7 @@ class Record:
     """One attempt, from the moment it is named to us until it is forgotten."""
 
     attempt: Attempt
+    now_ms: Callable[[], int]
     #: From SIGTERM to SIGKILL, as its pool has it.
     grace_s: int = 30
     namespace: str | None = None
@@ -54,6 +58,8 @@ class Record:
     absent: set[str] = field(default_factory=set)
     ranks: Mapping[tuple[str, int], int] = field(default_factory=dict)
     started: bool = False
+    #: How far its start has come, as we saw it; None where a scheduler before us saw some of it.
+    steps: dict[str, Millis] | None = field(default_factory=dict)
     #: An order failed for the moment, or waits for a reservation: it is due again.
     due_again: bool = True
     #: Its work is over though its pods are not, and since when.
@@ -79,6 +85,7 @@ class Record:
         """Go on where a scheduler before us left off."""
         for job in trace.jobs.values():
             self.namespace = job.namespace
+        self.steps = None
         stop = self.attempt.stop
         if stop is not None and any(job.suspended for job in trace.jobs.values()):
             self.stopped = self.signalled = True
@@ -149,6 +156,7 @@ class Record:
             self.absent.clear()
             self.due_again = True
             seen = replace(seen, ran=False, absent=frozenset())
+        self._note_steps(seen)
         self.started = self.started or observed_state.has_started(seen)
         if not self.to_suspend and not self.started:
             self.failing = observed_state.why_give_up(seen, self.expected, self.lifted)
@@ -200,11 +208,20 @@ class Record:
         elif now_ms - self.uncertain_since_ms >= patience_ms:
             self.failing = self.doubt
 
+    def _note_steps(self, seen: Seen) -> None:
+        if self.steps is None or self.started or len(seen.pods) < seen.workers:
+            return
+        if PODS_MADE not in self.steps:
+            self.steps[PODS_MADE] = Millis(self.now_ms())
+        if PODS_BOUND not in self.steps and all(pod.node for pod in seen.pods.values()):
+            self.steps[PODS_BOUND] = Millis(self.now_ms())
+
     def _tell(self) -> None:
         attempt_id = self.attempt.attempt_id
         told: list[Observation] = []
         if self.started:
-            told.append(AttemptStarted(attempt_id=attempt_id))
+            steps = tuple((self.steps or {}).items())
+            told.append(AttemptStarted(attempt_id=attempt_id, steps=steps))
         if self.signalled:
             told.append(AttemptSignalled(attempt_id=attempt_id))
         if self.ended is not None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from cluster_objects import (
 )
 
 from gpucommons.scheduler.core.model.going_on import ProcessImage
+from gpucommons.scheduler.core.model.state import AttemptStarted
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.executors.kubernetes.attempts import endings, observed_state
 from gpucommons.scheduler.executors.kubernetes.attempts.observed_state import (
@@ -26,7 +29,8 @@ from gpucommons.scheduler.executors.kubernetes.attempts.observed_state import (
     Remains,
     Seen,
 )
-from gpucommons.scheduler.executors.kubernetes.attempts.records import Record
+from gpucommons.scheduler.executors.kubernetes.attempts.records import PODS_BOUND, PODS_MADE, Record
+from gpucommons.scheduler.executors.kubernetes.objects.attempt_cache import Trace
 from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
     PodSeen,
     Why,
@@ -59,6 +63,10 @@ def single(pod: PodSeen, **changes: Any) -> Seen:
 # --- starting ----------------------------------------------------------------------------------
 
 
+def a_record(now_ms: Callable[[], int] = lambda: 0, **known: Any) -> Record:
+    return Record(attempt=an_attempt(), now_ms=now_ms, **known)
+
+
 def test_a_gang_is_let_go_when_the_last_pod_exists_and_not_before() -> None:
     first, second = a_pod_seen(0), a_pod_seen(1)
     assert list(observed_state.to_lift(gang(first), set())) == []
@@ -81,11 +89,28 @@ def test_it_has_started_when_every_worker_has() -> None:
 def test_one_that_runs_before_it_was_let_go_has_not_started_and_is_given_up() -> None:
     """A webhook took its gate away, and the cluster was faster than we looked."""
     expected = Expected(gpus={"worker": 1}, last={"worker": None})
-    record = Record(attempt=an_attempt(), expected=expected)
+    record = a_record(expected=expected)
     record.look(single(a_running_pod(placed=False)), answers, busy=False)
     assert not record.started
     assert record.failing is not None
     assert "it does not wait for its place" in record.failing.text
+
+
+def test_a_start_tells_how_far_it_had_come_and_when() -> None:
+    record = a_record(count(1_000, 1_000).__next__)
+    for pod in (a_pod_seen(0), a_pod_seen(0, node="n1"), a_pod_seen(0, node="n1")):
+        record.look(single(pod), answers, busy=False)
+    record.look(single(a_running_pod(0)), answers, busy=False)
+    (started,) = record.told
+    assert isinstance(started, AttemptStarted)
+    assert started.steps == ((PODS_MADE, 1_000), (PODS_BOUND, 2_000))
+
+
+def test_a_start_of_which_another_scheduler_saw_a_part_tells_no_steps() -> None:
+    record = a_record()
+    record.take_over(Trace(pods={("job", 0): a_pod_seen(0)}))
+    record.look(single(a_running_pod(0)), answers, busy=False)
+    assert record.told == (AttemptStarted(attempt_id=record.attempt.attempt_id),)
 
 
 # --- ending ------------------------------------------------------------------------------------
@@ -207,7 +232,7 @@ def test_it_ends_as_its_command_ended_before_the_rest_was_ended() -> None:
 
 
 def test_what_outlives_the_work_is_given_some_time() -> None:
-    record = Record(attempt=an_attempt())
+    record = a_record()
     seen = single(with_a_proxy(0, 0))
     for now_ms, finished in ((0, False), (29_000, False), (30_000, True)):
         record.look(seen, answers, busy=False)
