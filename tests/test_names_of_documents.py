@@ -249,7 +249,7 @@ def test_a_target_of_make_is_there() -> None:
 #: Pages about an environment that has GPU Commons already: pip then adds the extra's packages alone.
 HAS_US_ALREADY = {
     "install-with-helm.md", "run-notebook-jobs.md", "search-parameters.md", "see-how-gpus-were-used.md",
-    "use-dask.md", "use-ray.md", "use-submitit.md", "work-in-vs-code.md",
+    "trace-starts.md", "use-dask.md", "use-ray.md", "use-submitit.md", "work-in-vs-code.md",
 }  # fmt: skip
 
 
