@@ -54,6 +54,7 @@ from gpucommons.scheduler.service.in_memory.last_points import LastPoints
 from gpucommons.scheduler.service.in_memory.lessons import Lessons
 from gpucommons.scheduler.service.in_memory.read_scripts import ReadScripts
 from gpucommons.scheduler.service.in_memory.refused_reports import RefusedReports
+from gpucommons.scheduler.service.in_memory.request_trace import of_request
 from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.in_memory.submit_and_upload_allowances import (
     UPLOAD_GIB_PER_DAY,
@@ -64,7 +65,6 @@ from gpucommons.scheduler.service.in_memory.submit_and_upload_allowances import 
 )
 from gpucommons.scheduler.service.in_memory.team_use_this_month import HeldSoFar
 from gpucommons.scheduler.service.in_memory.trial_cycles import KnownTrials
-from gpucommons.scheduler.service.request_trace import of_request
 from gpucommons.scheduler.service.views.leases import IdleLimits
 from gpucommons.scheduler.store.base import Admit, LogPoint, Store
 from gpucommons.scheduler.threads.pulse import Pulse

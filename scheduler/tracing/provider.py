@@ -6,7 +6,7 @@ addresses that hold names of users.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points, version
 
 from opentelemetry.sdk.resources import (
@@ -36,12 +36,12 @@ def make_provider(names: Sequence[str], environ: Mapping[str, str]) -> TracerPro
     Misconfigured
         When one is not installed.
     """
-    kinds = [_exporter(name, environ) for name in names]
+    chosen = [_exporter(name, environ)() for name in names]
     # The sampler is read by the SDK, and so are the sizes of batches. What is left is flushed by whoever
     # ends the scheduler: at the interpreter's own end a collector that is away would hold it up.
     provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
-    for kind in kinds:
-        provider.add_span_processor(BatchSpanProcessor(kind()))
+    for exporter in chosen:
+        provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider
 
 
@@ -52,10 +52,10 @@ def _resource() -> Resource:
     return Resource.create({**ours, **told.attributes})
 
 
-def _exporter(name: str, environ: Mapping[str, str]) -> type[SpanExporter]:
+def _exporter(name: str, environ: Mapping[str, str]) -> Callable[[], SpanExporter]:
     found = entry_points(group=_GROUP, name=_entry(name, environ))
     for one in found:
-        kind: type[SpanExporter] = one.load()
+        kind: Callable[[], SpanExporter] = one.load()
         return kind
     known = sorted({one.name for one in entry_points(group=_GROUP)})
     message = (

@@ -11,6 +11,8 @@ from opentelemetry.propagate import extract
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from gpucommons.scheduler.tracing.harmless import harmless
+
 #: What is polled or reported many times a minute would bury the rest, and starts nothing.
 _STARTS = re.compile(r"^POST /v1/(jobs|leases|pipelines|schedules|sweeps)(/|$)")
 
@@ -27,15 +29,17 @@ class RequestSpans:
         """A span that goes on; None for a request that starts nothing."""
         if not _STARTS.match(f"{method} {path}"):
             return None
-        span = self._tracer.start_span(
-            method,
-            # By OTEL_PROPAGATORS: W3C's headers unless that says otherwise.
-            extract(headers, Context()),
-            kind=SpanKind.SERVER,
-            start_time=self._now_ns(),
-            attributes={"http.request.method": method, "gpucommons.request_id": request_id},
-        )
-        return RequestSpan(span, method, self._now_ns)
+        with harmless():
+            span = self._tracer.start_span(
+                method,
+                # By OTEL_PROPAGATORS: W3C's headers unless that says otherwise.
+                extract(headers, Context()),
+                kind=SpanKind.SERVER,
+                start_time=self._now_ns(),
+                attributes={"http.request.method": method, "gpucommons.request_id": request_id},
+            )
+            return RequestSpan(span, method, self._now_ns)
+        return None
 
 
 class RequestSpan:
@@ -50,10 +54,11 @@ class RequestSpan:
 
     def end(self, route: str, status: int) -> None:
         """It was answered; the route's template, for addresses hold names."""
-        if route:
-            self._span.update_name(f"{self._method} {route}")
-            self._span.set_attribute("http.route", route)
-        self._span.set_attribute("http.response.status_code", status)
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            self._span.set_status(StatusCode.ERROR)
-        self._span.end(self._now_ns())
+        with harmless():
+            if route:
+                self._span.update_name(f"{self._method} {route}")
+                self._span.set_attribute("http.route", route)
+            self._span.set_attribute("http.response.status_code", status)
+            if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                self._span.set_status(StatusCode.ERROR)
+            self._span.end(self._now_ns())

@@ -6,7 +6,6 @@ Spans are made when their last moment is on record, so one that is still waiting
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
@@ -29,6 +28,7 @@ from gpucommons.scheduler.core.model.state import AttemptStarted, Cluster, Obser
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, Workload, WorkloadId
 from gpucommons.scheduler.executors.base import Executor
 from gpucommons.scheduler.loop.core_step import Advance
+from gpucommons.scheduler.tracing.harmless import harmless
 from gpucommons.scheduler.tracing.newest import Newest
 from gpucommons.scheduler.tracing.stretches import (
     NS_PER_MS,
@@ -42,8 +42,6 @@ from gpucommons.scheduler.tracing.stretches import (
     wait_in_vain,
 )
 from gpucommons.scheduler.tracing.timed_executor import TimedExecutor
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,10 +121,8 @@ class StartTraces:
         # A decision whose commit failed is none.
         if decided is None or decided.outcome.cluster is not cluster:
             return
-        try:
+        with harmless():
             self._tell(decided, self._now_ns())
-        except Exception:  # noqa: BLE001 - a trace is worth no cycle
-            _LOG.exception("A trace is left out.")
 
     def _called(self, attempt_id: AttemptId, call: Call) -> None:
         seen = self._seen.get(attempt_id, Seen())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, Tracer, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
@@ -324,6 +324,19 @@ async def test_an_exporter_that_fails_disturbs_no_start(
     job_id = await submit(http)
     traced.world.pass_time(1_000)
     assert traced.world.cluster.workloads[WorkloadId(job_id)].state is State.RUNNING
+
+
+async def test_spans_that_cannot_be_made_disturb_no_request_and_no_start(
+    traced: Traced, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(Tracer, "start_span", fails)
+    job_id = await submit(http)
+    traced.world.pass_time(1_000)
+    assert traced.world.cluster.workloads[WorkloadId(job_id)].state is State.RUNNING
+    assert traced.made() == []
 
 
 async def test_steps_follow_each_other(traced: Traced, http: httpx.AsyncClient) -> None:
