@@ -28,8 +28,8 @@ from gpucommons.scheduler.core.model.state import AttemptStarted, Cluster, Obser
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, Workload, WorkloadId
 from gpucommons.scheduler.executors.base import Executor
 from gpucommons.scheduler.loop.core_step import Advance
+from gpucommons.scheduler.service.in_memory.newest import keep
 from gpucommons.scheduler.tracing.harmless import harmless
-from gpucommons.scheduler.tracing.newest import Newest
 from gpucommons.scheduler.tracing.stretches import (
     NS_PER_MS,
     Call,
@@ -42,6 +42,10 @@ from gpucommons.scheduler.tracing.stretches import (
     wait_in_vain,
 )
 from gpucommons.scheduler.tracing.timed_executor import TimedExecutor
+
+
+#: What is under way is remembered of so many workloads; of more of them the oldest are forgotten.
+_MOST = 20_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,10 +79,10 @@ class StartTraces:
         #: The time by which the last cycle decided, and the steady clock at that moment.
         self._cycle_ms, self._cycle_steady_ns = Millis(0), 0
         self._decided: _Decided | None = None
-        self._seen: Newest[AttemptId, Seen] = Newest()
+        self._seen: dict[AttemptId, Seen] = {}
         #: Whose request a workload came with, and its last start's span.
-        self._callers: Newest[WorkloadId, Context] = Newest()
-        self._starts: Newest[WorkloadId, _Start] = Newest()
+        self._callers: dict[WorkloadId, Context] = {}
+        self._starts: dict[WorkloadId, _Start] = {}
 
     def _now_ns(self) -> int:
         """The loop's own time, finer than its milliseconds: replicas go by their database's clock."""
@@ -129,7 +133,10 @@ class StartTraces:
         if seen.call is not None:
             # The first order is what counts; later ones are answered from what is known.
             call = replace(seen.call, count=seen.call.count + 1, failed=call.failed)
-        self._seen[attempt_id] = replace(seen, call=call)
+        self._see(attempt_id, replace(seen, call=call))
+
+    def _see(self, attempt_id: AttemptId, seen: Seen) -> None:
+        keep(self._seen, attempt_id, seen, most=_MOST)
 
     # --- spans -----------------------------------------------------------------------------------
 
@@ -137,11 +144,12 @@ class StartTraces:
         for intent in decided.intents:
             action = intent.action
             if isinstance(action, Submit) and action.traceparent:
-                self._callers[action.workload_id] = context_of(action.traceparent)
+                caller = context_of(action.traceparent)
+                keep(self._callers, action.workload_id, caller, most=_MOST)
         for one in decided.observations:
             if isinstance(one, AttemptStarted) and one.steps:
                 seen = self._seen.get(one.attempt_id, Seen())
-                self._seen[one.attempt_id] = replace(seen, reached=one.steps)
+                self._see(one.attempt_id, replace(seen, reached=one.steps))
         before = decided.before.workloads
         changed = [(one, before.get(one.workload_id)) for one in decided.outcome.changes.workloads]
         cycle = self._cycle(decided, changed, committed_ns)
@@ -194,12 +202,13 @@ class StartTraces:
         nomination = None if before is None else before.nomination
         for attempt in newest(workload):
             if as_it_was(attempt, before) is None:
-                self._seen[attempt.attempt_id] = Seen(
+                seen = Seen(
                     nominated_ms=None if nomination is None else nomination.decided_ms,
                     cycle=cycle,
                     decided_ns=(decided.from_ns, committed_ns),
                     pool=_pool_of(decided.outcome.cluster, attempt),
                 )
+                self._see(attempt.attempt_id, seen)
 
     def _note_over(self, workload: Workload, before: Workload | None) -> None:
         for attempt in newest(workload):
@@ -209,9 +218,8 @@ class StartTraces:
             if stretch is not None:
                 self._seen.pop(attempt.attempt_id, None)
                 span = self._emit_start(workload, stretch, first=attempt.number == 1)
-                self._starts[workload.workload_id] = _Start(
-                    attempt_id=attempt.attempt_id, span=span
-                )
+                start = _Start(attempt_id=attempt.attempt_id, span=span)
+                keep(self._starts, workload.workload_id, start, most=_MOST)
         if _left_the_line(workload, before):
             over_ms = workload.since_ms if workload.ended_ms is None else workload.ended_ms
             stretch = wait_in_vain(workload, over_ms)
