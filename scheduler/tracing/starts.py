@@ -43,7 +43,6 @@ from gpucommons.scheduler.tracing.stretches import (
 )
 from gpucommons.scheduler.tracing.timed_executor import TimedExecutor
 
-
 #: What is under way is remembered of so many workloads; of more of them the oldest are forgotten.
 _MOST = 20_000
 

@@ -339,6 +339,25 @@ async def test_spans_that_cannot_be_made_disturb_no_request_and_no_start(
     assert traced.made() == []
 
 
+def test_a_decision_that_could_not_be_written_makes_no_span(
+    traced: Traced, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    world = traced.world
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, "commit", fails)
+        with pytest.raises(OSError, match="disk"):
+            jobs.submit(world.service, world.principal("ann"), a_request(), key=None)
+    assert traced.made() == []
+    world.pass_time(1_000)
+    world.pass_time(1_000)
+    start = traced.start()
+    assert start.attributes is not None
+    assert start.attributes["gpucommons.queue_wait_ms"] == 1_000
+
+
 async def test_steps_follow_each_other(traced: Traced, http: httpx.AsyncClient) -> None:
     traced.world.script = Script(start_ms=2_000)
     await submit(http)
