@@ -89,9 +89,11 @@ class Observing:
         if self._spans is None:
             return None
         span = self._spans.begin(scope["method"], scope["path"], Headers(scope=scope), request_id)
-        if span is not None:
-            TRACEPARENT.set(span.traceparent)
-            MutableHeaders(scope=scope)["traceparent"] = span.traceparent
+        traceparent = "" if span is None else span.traceparent
+        TRACEPARENT.set(traceparent)
+        if traceparent:
+            # What is passed on to the leader belongs to ours.
+            MutableHeaders(scope=scope)["traceparent"] = traceparent
         return span
 
 
