@@ -15,7 +15,6 @@ from service_world import ServiceWorld, a_request, an_app, attempt_token
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
-from gpucommons.gpu.log_lines import REQUEST, TRACEPARENT
 from gpucommons.scheduler.api.leading import (
     PASSED_ON,
     ToLeader,
@@ -107,31 +106,38 @@ def running(pair: Pair) -> dict[str, str]:
     return {"Authorization": f"token {attempt_token(view.attempts[0].id)}"}
 
 
-async def test_what_is_passed_on_keeps_the_number_and_the_trace_of_its_request() -> None:
-    heard: list[httpx.Headers] = []
+async def test_what_is_passed_on_belongs_to_the_span_of_the_replica_that_was_asked(
+    pair: Pair,
+) -> None:
+    ours, theirs = (f"00-{'a' * 32}-{end * 16}-01" for end in "bc")
+    heard: list[str | None] = []
+
+    class Span:
+        traceparent = ours
+
+        def end(self, route: str, status: int) -> None:
+            pass
+
+    class Spans:
+        def begin(self, method: str, *_: object) -> Span | None:
+            return Span() if method == "POST" else None
 
     def leader(request: httpx.Request) -> httpx.Response:
-        heard.append(request.headers)
+        heard.append(request.headers.get("traceparent"))
         return httpx.Response(200, json={})
 
     follower = ToLeader(
-        FastAPI(),
+        an_app(pair.world),
         leading=lambda: False,
         leader=lambda: "http://leader",
         transport=httpx.MockTransport(leader),
     )
-    ours = "00-4bf92f3577b34da6a3ce929d0e0e4736-aaaaaaaaaaaaaaaa-01"
-    theirs = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-bbbbbbbbbbbbbbbb-01"}
-    before = (REQUEST.set("r-1"), TRACEPARENT.set(ours))
-    try:
-        transport = httpx.ASGITransport(follower)
-        async with httpx.AsyncClient(transport=transport, base_url="http://follower") as client:
-            await client.post("/v1/leases/x/started", json={}, headers=theirs)
-    finally:
-        REQUEST.reset(before[0])
-        TRACEPARENT.reset(before[1])
-    (headers,) = heard
-    assert (headers["x-request-id"], headers["traceparent"]) == ("r-1", ours)
+    counted = Metrics(pair.world.service.loop)
+    front = httpx.ASGITransport(Observing(follower, metrics=counted, spans=Spans()))
+    async with httpx.AsyncClient(transport=front, base_url="http://follower") as http:
+        await http.post("/v1/leases/x/started", headers={"traceparent": theirs})
+        await http.get("/v1/activities", headers={"traceparent": theirs})
+    assert heard == [ours, theirs]
 
 
 async def test_a_report_is_passed_on_with_the_callers_own_token(
