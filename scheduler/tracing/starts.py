@@ -25,7 +25,14 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from gpucommons.scheduler.core.model.intents import Intent, Submit
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_final
 from gpucommons.scheduler.core.model.state import AttemptStarted, Cluster, Observation, Outcome
-from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, Workload, WorkloadId
+from gpucommons.scheduler.core.model.types import (
+    Attempt,
+    AttemptId,
+    Millis,
+    State,
+    Workload,
+    WorkloadId,
+)
 from gpucommons.scheduler.executors.base import Executor
 from gpucommons.scheduler.loop.core_step import Advance
 from gpucommons.scheduler.service.in_memory.newest import keep
@@ -202,6 +209,7 @@ class StartTraces:
         for attempt in newest(workload):
             if as_it_was(attempt, before) is None:
                 seen = Seen(
+                    in_line_ms=_in_line_again_since(before),
                     nominated_ms=None if nomination is None else nomination.decided_ms,
                     cycle=cycle,
                     decided_ns=(decided.from_ns, committed_ns),
@@ -273,6 +281,12 @@ def _is_reserved(workload: Workload, before: Workload | None) -> bool:
 def _pool_of(cluster: Cluster, attempt: Attempt) -> str:
     nodes = (cluster.nodes.get(one.node_id) for one in attempt.placements)
     return next((one.pool for one in nodes if one is not None), "")
+
+
+def _in_line_again_since(before: Workload | None) -> Millis | None:
+    """A parked notebook waits from when it wants its GPU back, and not since its last attempt ended."""
+    waited = before is not None and before.state is State.WAITING and bool(before.attempts)
+    return before.since_ms if before is not None and waited else None
 
 
 def _is_nominated(workload: Workload, before: Workload | None) -> bool:

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 
 from opentelemetry.trace import SpanContext
 
-from gpucommons.scheduler.core.model.lifecycle import is_lease
+from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, Workload
 
 NS_PER_MS = 1_000_000
+#: What the spawner says of a server that did not start.
+NO_SERVER = "failed"
 
 Attributes = Mapping[str, str | int | bool]
 
@@ -48,6 +50,8 @@ class Call:
 class Seen:
     """What this process saw of a start that no record has; nothing of it survives a restart."""
 
+    #: Since when it waited, where its workload's history does not tell.
+    in_line_ms: Millis | None = None
     #: When its devices were promised, while others were still on them.
     nominated_ms: Millis | None = None
     #: The cycle that decided it: its span, and from when to when.
@@ -65,10 +69,9 @@ def start_of(workload: Workload, attempt: Attempt, seen: Seen) -> Stretch | None
     over_ms = attempt.ended_ms if attempt.started_ms is None else attempt.started_ms
     if over_ms is None:
         return None
-    ran = attempt.started_ms is not None
-    line_ms = in_line_since(workload, attempt.number)
+    line_ms = seen.in_line_ms or in_line_since(workload, attempt.number)
     within = tuple(_steps(attempt, seen, line_ms, over_ms))
-    outcome = "running" if ran else "stopped" if attempt.stop is not None else "failed"
+    outcome = _outcome(workload, attempt)
     return Stretch(
         name=_name(workload),
         from_ns=line_ms * NS_PER_MS,
@@ -90,6 +93,17 @@ def start_of(workload: Workload, attempt: Attempt, seen: Seen) -> Stretch | None
         failed=outcome == "failed",
         within=within,
     )
+
+
+def _outcome(workload: Workload, attempt: Attempt) -> str:
+    if attempt.started_ms is not None:
+        return "running"
+    stop = attempt.stop
+    if not is_lease(workload):
+        return "failed" if stop is None else "stopped"
+    if stop is None and not is_final(workload):
+        return "unused"  # its user let the turn pass
+    return "failed" if stop is not None and stop.why == NO_SERVER else "stopped"
 
 
 def wait_in_vain(workload: Workload, over_ms: Millis) -> Stretch:

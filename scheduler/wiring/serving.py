@@ -100,10 +100,10 @@ async def _started(
     stack: contextlib.AsyncExitStack, settings: SchedulerSettings, api_url: str
 ) -> Scheduler:
     scheduler = build(settings, api_url=api_url)
-    stack.callback(scheduler.foundation.store.close)
     if scheduler.tracing is not None:
-        # Late on the way down: the loop's last cycle is told, too.
+        # Last of all: it may take seconds, and whoever comes next waits for the store.
         stack.push_async_callback(asyncio.to_thread, scheduler.tracing.close)
+    stack.callback(scheduler.foundation.store.close)
     if scheduler.foundation.hub is not None:
         stack.push_async_callback(scheduler.foundation.hub.close)
     if scheduler.foundation.replica is not None:

@@ -298,6 +298,26 @@ async def test_a_notebooks_start_is_told_until_its_server_runs(
     assert ms(traced.within(start)["startup"]) == 6_000
 
 
+async def test_a_server_that_did_not_start_is_an_error_and_a_turn_that_passed_is_none(
+    traced: Traced, http: httpx.AsyncClient
+) -> None:
+    world, hub = traced.world, {"Authorization": "Bearer hub-token"}
+    asked = {"user": "ann", "milli_gpu": 500}
+    lease = (await http.post("/v1/leases/acquire", json=asked, headers=hub)).json()
+    await http.post(f"/v1/leases/{lease['id']}/end", json={"why": "failed"}, headers=hub)
+    for _ in range(5):
+        world.pass_time(5_000)
+    failed = traced.start(**{"gpucommons.outcome": "failed"})
+    assert failed.status.status_code is StatusCode.ERROR
+    traced.spans.clear()
+    await http.post("/v1/leases", json=asked, headers=ANN)
+    for _ in range(30):
+        world.pass_time(5_000)
+    passed = traced.start(**{"gpucommons.outcome": "unused", "gpucommons.attempt.number": 1})
+    assert passed.status.status_code is StatusCode.UNSET
+    assert ms(passed) >= 120_000
+
+
 async def test_what_is_polled_makes_no_spans(traced: Traced, http: httpx.AsyncClient) -> None:
     for path in ("/v1/jobs", "/v1/pools", "/livez"):
         await http.get(path, headers=CALLED)
