@@ -23,28 +23,34 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from gpucommons.scheduler.core.model.intents import Intent, Submit
-from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_final
+from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import AttemptStarted, Cluster, Observation, Outcome
 from gpucommons.scheduler.core.model.types import (
-    Attempt,
     AttemptId,
     Millis,
-    State,
     Workload,
     WorkloadId,
 )
 from gpucommons.scheduler.executors.base import Executor
 from gpucommons.scheduler.loop.core_step import Advance
 from gpucommons.scheduler.service.in_memory.newest import keep
+from gpucommons.scheduler.tracing.changes import (
+    as_it_was,
+    in_line_again_since,
+    is_nominated,
+    is_over,
+    is_reserved,
+    left_the_line,
+    newest,
+    pool_of,
+)
 from gpucommons.scheduler.tracing.harmless import harmless
 from gpucommons.scheduler.tracing.stretches import (
     NS_PER_MS,
     Call,
     Seen,
     Stretch,
-    as_it_was,
     first_progress_of,
-    newest,
     start_of,
     wait_in_vain,
 )
@@ -174,8 +180,8 @@ class StartTraces:
         committed_ns: int,
     ) -> SpanContext | None:
         """The cycle's own span, in a trace of its own; None where nothing came and nothing was reserved."""
-        reserved = sum(_is_reserved(*one) for one in changed)
-        nominated = sum(_is_nominated(*one) for one in changed)
+        reserved = sum(is_reserved(*one) for one in changed)
+        nominated = sum(is_nominated(*one) for one in changed)
         submitted = sum(isinstance(one.action, Submit) for one in decided.intents)
         if not (reserved or nominated or submitted):
             return None
@@ -209,17 +215,17 @@ class StartTraces:
         for attempt in newest(workload):
             if as_it_was(attempt, before) is None:
                 seen = Seen(
-                    in_line_ms=_in_line_again_since(before),
+                    in_line_ms=in_line_again_since(before),
                     nominated_ms=None if nomination is None else nomination.decided_ms,
                     cycle=cycle,
                     decided_ns=(decided.from_ns, committed_ns),
-                    pool=_pool_of(decided.outcome.cluster, attempt),
+                    pool=pool_of(decided.outcome.cluster, attempt),
                 )
                 self._see(attempt.attempt_id, seen)
 
     def _note_over(self, workload: Workload, before: Workload | None) -> None:
         for attempt in newest(workload):
-            if _is_over(as_it_was(attempt, before)):
+            if is_over(as_it_was(attempt, before)):
                 continue
             stretch = start_of(workload, attempt, self._seen.get(attempt.attempt_id, Seen()))
             if stretch is not None:
@@ -227,7 +233,7 @@ class StartTraces:
                 span = self._emit_start(workload, stretch, first=attempt.number == 1)
                 start = _Start(attempt_id=attempt.attempt_id, span=span)
                 keep(self._starts, workload.workload_id, start, most=_MOST)
-        if _left_the_line(workload, before):
+        if left_the_line(workload, before):
             over_ms = workload.since_ms if workload.ended_ms is None else workload.ended_ms
             stretch = wait_in_vain(workload, over_ms)
             self._emit_start(workload, stretch, first=not workload.attempts)
@@ -272,32 +278,3 @@ class StartTraces:
 def context_of(traceparent: str) -> Context:
     """The context of a request that was recorded; an empty one where it makes no sense."""
     return TraceContextTextMapPropagator().extract({"traceparent": traceparent}, Context())
-
-
-def _is_reserved(workload: Workload, before: Workload | None) -> bool:
-    return any(as_it_was(one, before) is None for one in newest(workload))
-
-
-def _pool_of(cluster: Cluster, attempt: Attempt) -> str:
-    nodes = (cluster.nodes.get(one.node_id) for one in attempt.placements)
-    return next((one.pool for one in nodes if one is not None), "")
-
-
-def _in_line_again_since(before: Workload | None) -> Millis | None:
-    """A parked notebook waits from when it wants its GPU back, and not since its last attempt ended."""
-    waited = before is not None and before.state is State.WAITING and bool(before.attempts)
-    return before.since_ms if before is not None and waited else None
-
-
-def _is_nominated(workload: Workload, before: Workload | None) -> bool:
-    known = None if before is None else before.nomination
-    return workload.nomination is not None and known is None
-
-
-def _is_over(attempt: Attempt | None) -> bool:
-    """Whether its start has come to an end."""
-    return attempt is not None and (attempt.started_ms, attempt.ended_ms) != (None, None)
-
-
-def _left_the_line(workload: Workload, before: Workload | None) -> bool:
-    return before is not None and before.state in WAITING_STATES and is_final(workload)

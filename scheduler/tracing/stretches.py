@@ -198,14 +198,3 @@ def _of_workload(workload: Workload) -> Attributes:
         "gpucommons.workload.kind": spec.kind.value,
         "gpucommons.team": spec.team,
     }
-
-
-def newest(workload: Workload) -> tuple[Attempt, ...]:
-    """Its last attempts: one may end in the cycle that reserves the next."""
-    return workload.attempts[-2:]
-
-
-def as_it_was(attempt: Attempt, before: Workload | None) -> Attempt | None:
-    """The same attempt in an earlier value of its workload."""
-    known = () if before is None else before.attempts[-2:]
-    return next((one for one in known if one.attempt_id == attempt.attempt_id), None)
