@@ -18,6 +18,7 @@ from gpucommons.scheduler.core.model.state import AttemptStarted
 from gpucommons.scheduler.core.model.types import State, WorkloadId
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service.jobs import jobs
+from gpucommons.scheduler.tracing.stretches import Seen, start_of
 from gpucommons.scheduler.tracing.tracing import Tracing
 
 CALLER = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -357,6 +358,24 @@ async def test_spans_that_cannot_be_made_disturb_no_request_and_no_start(
     traced.world.pass_time(1_000)
     assert traced.world.cluster.workloads[WorkloadId(job_id)].state is State.RUNNING
     assert traced.made() == []
+
+
+def test_a_start_that_another_scheduler_decided_has_what_is_on_record(traced: Traced) -> None:
+    world = traced.world
+    world.script = Script(start_ms=3_000)
+    jobs.submit(world.service, world.principal("ann"), a_request(), key=None)
+    (job,) = world.cluster.workloads.values()
+    assert job.current is not None
+    assert start_of(job, job.current, Seen()) is None  # it is on its way
+    world.pass_time(3_000)
+    (job,) = world.cluster.workloads.values()
+    assert job.current is not None
+    start = start_of(job, job.current, Seen())
+    assert start is not None
+    assert [(one.name, one.to_ns - one.from_ns) for one in start.within] == [
+        ("wait", 0),
+        ("startup", 3_000_000_000),
+    ]
 
 
 def test_a_decision_that_could_not_be_written_makes_no_span(
