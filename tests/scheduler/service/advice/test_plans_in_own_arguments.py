@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -113,7 +114,7 @@ def on_four_of_eight(world: ServiceWorld, framework: str) -> tuple[str, str, str
 
 def options(command: str) -> dict[str, str]:
     words = command.split()
-    return dict(zip(words, words[1:], strict=False))
+    return dict(itertools.pairwise(words))
 
 
 def test_on_other_gpus_it_is_planned_anew_with_its_global_batch(world: ServiceWorld) -> None:
