@@ -159,7 +159,11 @@ def said_to(length_ms: int) -> int:
 
 def calibrate(estimates: Iterable[Estimate], now_ms: Millis) -> Calibration:
     """Learn from estimates of one class, in any order."""
-    over = [one for one in estimates if one.foreseen and not one.left and is_over(one, now_ms)]
+    over = [
+        one
+        for one in estimates
+        if one.foreseen and not one.left and is_over(one, now_ms) and not is_backwards(one)
+    ]
     over = sorted(over, key=lambda one: (one.made_ms, one.workload_id))[-REMEMBERED:]
     counts = apart([(one.made_ms, one.made_ms + _length(one, now_ms)) for one in over])
     shown = [one for one in over if not one.withheld]
@@ -245,6 +249,11 @@ def is_over(estimate: Estimate, now_ms: Millis) -> bool:
         return estimate.started_ms is not None
     until_ms = estimate.made_ms + max(estimate.raw.to_ms, estimate.window.to_ms)
     return until_ms + SLACK_MS < now_ms
+
+
+def is_backwards(estimate: Estimate) -> bool:
+    """It started before it was said when: a clock was set back between, and how long it waited nobody knows."""
+    return estimate.started_ms is not None and estimate.started_ms < estimate.made_ms
 
 
 def _length(estimate: Estimate, now_ms: Millis) -> int:

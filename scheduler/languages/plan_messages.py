@@ -80,6 +80,10 @@ _SENTENCES_OF_PLANS = (
         "What was measured of %(pool)s is not reckoned with: %(why_words)s. Plans stay on one node. An admin"
         " can measure anew: gpucommons probe %(same_pool)s."
     ),
+    _(
+        "%(number)s earlier runs on such GPUs not counted for %(pool)s: by the clock of now they are not over"
+        " yet, so how old they are is not known."
+    ),
     _("GPUs and links of %(pool)s as measured on %(day)s; plans stay on one node."),
     _("GPUs and links of %(pool)s as measured on %(day)s; %(speed)s between nodes."),
     _(

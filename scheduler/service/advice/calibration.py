@@ -12,7 +12,13 @@ from statistics import median
 from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor.history import Grade
 from gpucommons.scheduler.core.model.types import Millis
-from gpucommons.scheduler.forecast.windows import SLACK_MS, in_time, is_over, is_right
+from gpucommons.scheduler.forecast.windows import (
+    SLACK_MS,
+    in_time,
+    is_backwards,
+    is_over,
+    is_right,
+)
 from gpucommons.scheduler.models.text.plan_words import GRADES
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.service.advice.plan_beside_outcome import wait_right
@@ -30,7 +36,9 @@ def calibration_view(
     estimates: Sequence[Estimate], runs: Sequence[JudgedRun], *, from_ms: Millis, now_ms: Millis
 ) -> models.CalibrationView:
     """Rows, drawings, and what is not among them."""
-    over = [one for one in estimates if not one.left and is_over(one, now_ms)]
+    over = [
+        one for one in estimates if not one.left and is_over(one, now_ms) and not is_backwards(one)
+    ]
     real = [run for run in runs if not run.plan.simulated]
     speeds = [run for run in real if run.followed and run.actual.step_s is not None]
     return models.CalibrationView(
@@ -173,6 +181,7 @@ def _notes(estimates: Sequence[Estimate], runs: Sequence[JudgedRun], now_ms: Mil
     ranges = [one for one in estimates if one.foreseen]
     left = [one for one in ranges if one.left]
     open_yet = [one for one in ranges if not one.left and not is_over(one, now_ms)]
+    backwards = sum(is_backwards(one) for one in ranges if not one.left)
     started = sum(one.started_ms is not None for one in open_yet)
     found = (
         (
@@ -193,6 +202,11 @@ def _notes(estimates: Sequence[Estimate], runs: Sequence[JudgedRun], now_ms: Mil
             len(open_yet),
             f"{_counted(len(open_yet), 'range')} whose end has not passed yet, of which"
             f" {started} started: counted then, as counting early starts first would flatter.",
+        ),
+        (
+            backwards,
+            f"{_counted(backwards, 'range')} left out that began before it was said: a clock was set"
+            " back.",
         ),
         (
             len(left),

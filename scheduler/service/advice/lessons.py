@@ -34,7 +34,11 @@ class Taught:
 
 def taught(service: Service, asking: Asking, place: Place) -> Taught:
     """What runs on this pool's kind of GPU, driver and environment teach; simulated GPUs teach nothing."""
-    runs = [one for one in asking.like.runs if _compares(one, asking.like, place)]
+    runs = [
+        one
+        for one in asking.like.runs
+        if _compares(one, asking.like, place) and not _is_ahead(one, asking.now_ms)
+    ]
     if place.simulated or not runs:
         return Taught(learned=Learned(constants=place.known))
     now_ms = Millis(asking.now_ms // _HOUR_MS * _HOUR_MS)
@@ -83,6 +87,19 @@ def of_another_driver(like: Like, place: Place) -> int:
         return 0
     alike = [one for one in like.runs if _is_alike(one, like, place)]
     return sum(not place.has_driver(one.actual.drivers) for one in alike)
+
+
+def of_the_future(like: Like, place: Place, now_ms: Millis) -> int:
+    """How many runs would be counted, did they not end later than it is now: a clock was wrong."""
+    if place.simulated:
+        return 0
+    alike = [one for one in like.runs if _compares(one, like, place)]
+    return sum(_is_ahead(one, now_ms) for one in alike)
+
+
+def _is_ahead(run: JudgedRun, now_ms: Millis) -> bool:
+    """How old it is nobody knows: it would count as one of today until that day has come."""
+    return run.ended_ms > now_ms + _HOUR_MS
 
 
 def _compares(run: JudgedRun, like: Like, place: Place) -> bool:

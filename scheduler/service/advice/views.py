@@ -22,7 +22,7 @@ from gpucommons.scheduler.advisor.layout import (
 from gpucommons.scheduler.advisor.search import CANNOT_SAY_IT
 from gpucommons.scheduler.models.text.plan_words import memory_of, plain_line, speed_of
 from gpucommons.scheduler.service.advice.advisor_question import Asking
-from gpucommons.scheduler.service.advice.lessons import of_another_driver
+from gpucommons.scheduler.service.advice.lessons import of_another_driver, of_the_future
 from gpucommons.scheduler.service.advice.places import Place, driver_words, workers_of
 from gpucommons.scheduler.service.advice.waits import NOT_KNOWN, Size, Wait
 
@@ -43,6 +43,10 @@ _DOUBTED = (
 )
 _OTHER_DRIVER = (
     "{} on such GPUs not counted for {}: with another driver than its {}, or with one not recorded."
+)
+_AHEAD = (
+    "{} on such GPUs not counted for {}: by the clock of now they are not over yet, so how old they are is"
+    " not known."
 )
 _MEASURED = "GPUs and links of {} as measured on {}{}."
 _FAR, _NEAR = "; {:.3g} GB/s between nodes", "; plans stay on one node"
@@ -86,6 +90,9 @@ def _of_places(asking: Asking) -> Iterator[str]:
         if count := of_another_driver(asking.like, place):
             runs = "1 earlier run" if count == 1 else f"{count} earlier runs"
             yield _OTHER_DRIVER.format(runs, place.name, driver_words(place.drivers))
+        if count := of_the_future(asking.like, place, asking.now_ms):
+            runs = "1 earlier run" if count == 1 else f"{count} earlier runs"
+            yield _AHEAD.format(runs, place.name)
 
 
 def _of_links(place: Place) -> str:

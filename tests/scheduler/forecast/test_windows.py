@@ -133,6 +133,13 @@ def test_too_wide_windows_become_narrower() -> None:
     assert learned.right_of_ten == 10
 
 
+def test_waits_that_end_before_they_began_teach_nothing() -> None:
+    said = window(20, 25)
+    fine = [waited(22, said, n) for n in range(20)]
+    back = [waited(-90, said, 20 + n) for n in range(20)]
+    assert calibrate([*fine, *back], NOW) == calibrate(fine, NOW)
+
+
 def test_what_rounding_adds_to_a_window_counts_as_part_of_it() -> None:
     said = window(0, 26)
     # Late for 26 minutes, in time for the 30 that people read.

@@ -194,3 +194,18 @@ def test_a_job_is_the_same_training_by_its_name_and_by_its_id(world: ServiceWorl
         return past.like(world.service, ann, asked, spec).signature
 
     assert signature("mine-1") == signature(job.id)
+
+
+def test_runs_that_a_wrong_clock_ended_in_the_future_teach_nothing_until_then_and_that_is_said(
+    world: ServiceWorld,
+) -> None:
+    alone = speed(world)
+    slow = [told(world, name, (1.0, 1.0, 1.6, 2.6)) for name in "abc"]
+    next_month = Millis(world.now_ms + 30 * 86_400_000)
+    world.store.plans.judge(world.loop.epoch, [replace(one, ended_ms=next_month) for one in slow])
+    assert speed(world) == pytest.approx(alone)
+    assert any("3 earlier runs" in note and "not over yet" in note for note in notes(world))
+
+    world.store.plans.judge(world.loop.epoch, slow)
+    assert speed(world) < 0.95 * alone
+    assert not any("earlier run" in note for note in notes(world))

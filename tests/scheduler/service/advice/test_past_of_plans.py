@@ -19,6 +19,7 @@ from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import advice
 from gpucommons.scheduler.service.advice import past
 from gpucommons.scheduler.service.advice.plan_beside_outcome import finish_of, plan_record
+from gpucommons.scheduler.service.advice.plan_outcomes import median_step_s
 from gpucommons.scheduler.service.jobs import jobs, run_again
 from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.service import Service
@@ -399,6 +400,32 @@ def test_ranges_that_are_not_counted_yet_are_named_with_how_many_of_them_started
         " early starts first would flatter.",
         "1 range left out whose wait ended without a start (cancelled, paused): nothing to compare.",
     ]
+
+
+def test_a_range_that_began_before_it_was_said_judges_no_clock(world: ServiceWorld) -> None:
+    now_ms = world.now_ms
+    said = replace(a_window(1, took_min=15), made_ms=Millis(now_ms - 600 * MINUTE))
+    back = replace(said, started_ms=Millis(said.made_ms - 60 * MINUTE))
+    world.store.add_estimates(world.loop.epoch, [back])
+    found = past.calibration(world.service, world.principal("ann"), days=7)
+    assert next(row for row in found.clocks if row.what == "Job starts").share.of == 0
+    assert found.waits == []
+    assert found.notes == ["1 range left out that began before it was said: a clock was set back."]
+
+
+@pytest.mark.parametrize("jump_min", [-600, -1, 1, 600])
+def test_a_clock_that_jumps_while_a_job_runs_does_not_move_the_seconds_of_its_steps(
+    jump_min: int,
+) -> None:
+    points = [
+        LogPoint(
+            attempt_number=1,
+            step=step,
+            at_ms=Millis(10**12 + step * 2000 + (jump_min * MINUTE if step > 50 else 0)),
+        )
+        for step in range(1, 101)
+    ]
+    assert median_step_s(points, {1}) == 2.0
 
 
 def test_few_cases_get_no_share(world: ServiceWorld) -> None:
