@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state import Cluster
@@ -40,6 +41,7 @@ class ClusterCollector(Collector):
         yield _workloads(cluster)
         yield _waiting(cluster)
         yield _idle(cluster)
+        yield _parked(cluster)
         yield _badges(cluster)
 
 
@@ -121,6 +123,25 @@ def _idle(cluster: Cluster) -> GaugeMetricFamily:
     )
     for team, number in sorted(found.items()):
         gauge.add_metric([team], number)
+    return gauge
+
+
+def _parked(cluster: Cluster) -> GaugeMetricFamily:
+    """As the ledger counts it: also while a notebook is in line to have its GPU back."""
+    gauge = GaugeMetricFamily(
+        "gpucommons_parked_milli_gpu",
+        "Milli-GPU that parked notebooks held before, and that others can have.",
+        labels=["team", "pool"],
+    )
+    found: Tally[tuple[str, str]] = Tally()
+    for one in cluster.workloads.values():
+        last = one.attempts[-1] if one.attempts else None
+        if last is not None and last.parked and last.ended_ms is not None and last.placements:
+            node = cluster.nodes.get(last.placements[0].node_id)
+            pool = one.spec.pools[0] if node is None else node.pool
+            found[one.spec.team, pool] += sum(placed_milli_gpu(each) for each in last.placements)
+    for labels, milli_gpu in sorted(found.items()):
+        gauge.add_metric(labels, milli_gpu)
     return gauge
 
 

@@ -5,7 +5,7 @@ A range should hold eight times of ten. Below so many cases no share is shown: c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import exp, log, sqrt
 from statistics import median
 
@@ -172,49 +172,53 @@ def _speed_drawn(run: JudgedRun) -> models.SpeedDrawn:
 
 
 def _notes(estimates: Sequence[Estimate], runs: Sequence[JudgedRun], now_ms: Millis) -> list[str]:
+    return [text for number, text in (*_of_runs(runs), *_of_ranges(estimates, now_ms)) if number]
+
+
+def _of_runs(runs: Sequence[JudgedRun]) -> Iterator[tuple[int, str]]:
     simulated = sum(run.plan.simulated for run in runs)
     first_only = sum(
         run.actual.wait_ms is not None and not run.actual.wait_is_whole and not run.plan.simulated
         for run in runs
     )
     elsewhere = sum(not run.followed and not run.plan.simulated for run in runs)
-    ranges = [one for one in estimates if one.foreseen]
-    left = [one for one in ranges if one.left]
-    open_yet = [one for one in ranges if not one.left and not is_over(one, now_ms)]
-    backwards = sum(is_backwards(one) for one in ranges if not one.left)
-    started = sum(one.started_ms is not None for one in open_yet)
-    found = (
-        (
-            simulated,
-            f"{_counted(simulated, 'run')} on simulated GPUs left out: their speed is no card's.",
-        ),
-        (
-            elsewhere,
-            f"{_counted(elsewhere, 'run')} ran on other GPUs than planned, or never: they judge no"
-            " speed.",
-        ),
-        (
-            first_only,
-            f"{_counted(first_only, 'run')} of an earlier release left out of the waits: what they"
-            " waited after stops was not kept.",
-        ),
-        (
-            len(open_yet),
-            f"{_counted(len(open_yet), 'range')} whose end has not passed yet, of which"
-            f" {started} started: counted then, as counting early starts first would flatter.",
-        ),
-        (
-            backwards,
-            f"{_counted(backwards, 'range')} left out that began before it was said: a clock was set"
-            " back.",
-        ),
-        (
-            len(left),
-            f"{_counted(len(left), 'range')} left out whose wait ended without a start"
-            " (cancelled, paused): nothing to compare.",
-        ),
+    yield (
+        simulated,
+        f"{_counted(simulated, 'run')} on simulated GPUs left out: their speed is no card's.",
     )
-    return [text for number, text in found if number]
+    yield (
+        elsewhere,
+        f"{_counted(elsewhere, 'run')} ran on other GPUs than planned, or never: they judge no"
+        " speed.",
+    )
+    yield (
+        first_only,
+        f"{_counted(first_only, 'run')} of an earlier release left out of the waits: what they"
+        " waited after stops was not kept.",
+    )
+
+
+def _of_ranges(estimates: Sequence[Estimate], now_ms: Millis) -> Iterator[tuple[int, str]]:
+    ranges = [one for one in estimates if one.foreseen]
+    left = sum(one.left for one in ranges)
+    open_yet = [one for one in ranges if not one.left and not is_over(one, now_ms)]
+    started = sum(one.started_ms is not None for one in open_yet)
+    backwards = sum(is_backwards(one) for one in ranges if not one.left)
+    yield (
+        len(open_yet),
+        f"{_counted(len(open_yet), 'range')} whose end has not passed yet, of which"
+        f" {started} started: counted then, as counting early starts first would flatter.",
+    )
+    yield (
+        backwards,
+        f"{_counted(backwards, 'range')} left out that began before it was said: a clock was set"
+        " back.",
+    )
+    yield (
+        left,
+        f"{_counted(left, 'range')} left out whose wait ended without a start"
+        " (cancelled, paused): nothing to compare.",
+    )
 
 
 def _counted(number: int, what: str) -> str:
