@@ -5,6 +5,7 @@
 const RATHER_OFTEN_MS = 1000;
 const AT_MOST_MS = 30_000;
 const MINUTE_MS = 60_000;
+const TIME_IS_UP = 'idle: its time is up';
 /** In the kernel's tables. */
 const LISTENS = '0A';
 
@@ -65,16 +66,19 @@ function shown(lease, sample, now) {
   const idle = lease?.idle ?? {};
   const returns = idle.returns_ms ?? null;
   if (returns !== null) {
-    parts.push(`idle: goes back in ${left(returns - now)}`);
+    // VS Code ends with the notebook server, and its page keeps the last text: it must stay true.
+    parts.push(
+      returns > now ? `idle: goes back in ${left(returns - now)}` : TIME_IS_UP
+    );
   }
   return {
     text: parts.join(' · '),
-    tip: tip(lease, idle),
+    tip: tip(lease, idle, returns !== null && returns <= now),
     warns: returns !== null
   };
 }
 
-function tip(lease, idle) {
+function tip(lease, idle, isOver) {
   const lines = ['This notebook’s slice of a GPU (GPU Commons).'];
   if (lease) {
     lines.push(`Team ${lease.team}, pool ${lease.pool}.`);
@@ -90,7 +94,11 @@ function tip(lease, idle) {
   if (idle.on_idle_text) {
     lines.push(idle.on_idle_text);
   }
-  lines.push('To keep it longer, press Keep in Lab’s panel.');
+  lines.push(
+    isOver
+      ? 'The GPU goes back, and the notebook server ends. Where VS Code cannot reconnect, it has ended: start it again on the hub’s page.'
+      : 'To keep it longer, press Keep in Lab’s panel.'
+  );
   return lines.join('\n');
 }
 
@@ -181,8 +189,14 @@ function activate(context) {
   let lease = null;
   let sample = null;
   let over = false;
+  let due;
   const draw = () => {
-    const found = shown(lease, sample, Date.now());
+    const now = Date.now();
+    const found = shown(lease, sample, now);
+    clearTimeout(due);
+    if (lease?.idle?.returns_ms > now) {
+      due = setTimeout(draw, Math.min(lease.idle.returns_ms - now, MINUTE_MS));
+    }
     if (found === null) {
       item.hide();
       return;
@@ -207,6 +221,7 @@ function activate(context) {
   context.subscriptions.push(item, {
     dispose() {
       over = true;
+      clearTimeout(due);
       clearInterval(clock);
     }
   });

@@ -202,6 +202,11 @@ def of_extension(script: str) -> str:
             SAMPLE | {"compute_percent": 0},
             "GPU ½ · 0 % · 12.6/19.4 GiB · idle: goes back in 9 min",
         ),
+        (
+            LEASE | {"idle": {"returns_ms": NOW}},
+            SAMPLE,
+            "GPU ½ · 37 % · 12.6/19.4 GiB · idle: its time is up",
+        ),
         (LEASE | {"parked_ms": NOW}, SAMPLE, "GPU ½ parked"),
         (None, SAMPLE, "GPU · 37 % · 12.6/19.4 GiB"),
     ],
@@ -255,6 +260,30 @@ def test_whoever_took_the_port_of_a_server_that_has_gone_is_not_told_its_token(
             "console.log(told.length); process.exit();"
         )
         assert of_extension(script) == f"{int(told)}\n"
+
+
+def test_the_last_text_before_the_server_ends_stays_true_after_it() -> None:
+    """VS Code's page keeps it: nobody is there any more who could draw another."""
+    idle = {"type": "lease", "lease": LEASE | {"idle": {"returns_ms": NOW + 9_000}}}
+    said = of_extension(
+        "const timers = [], item = { show() {}, hide() {} }; let now = " + str(NOW) + ", socket;"
+        "const vscode = { StatusBarAlignment: {}, ThemeColor: class {},"
+        " window: { createStatusBarItem: () => item } };"
+        "const { _load } = require('module');"
+        "require('module')._load = (name, ...more) => name === 'vscode' ? vscode : _load(name, ...more);"
+        "Date.now = () => now; globalThis.setInterval = () => {};"
+        "globalThis.setTimeout = (call, ms) => timers.push([call, ms]);"
+        "globalThis.WebSocket = class { constructor() { socket = this; } };"
+        "process.env.GPUCOMMONS_EDITOR_SOCKET = 'ws://127.0.0.1:1/ws';"
+        "it.activate({ subscriptions: [] });"
+        f"socket.onmessage({{ data: {json.dumps(json.dumps(idle))} }});"
+        "const before = item.text; const [[call, ms]] = timers; now += ms; call();"
+        "console.log(JSON.stringify([ms, before, item.text, item.tooltip]))"
+    )
+    ms, before, after, tip = json.loads(said)
+    assert (ms, before) == (9_000, "GPU ½ · no data · idle: goes back in 1 min")
+    assert after == "GPU ½ · no data · idle: its time is up"
+    assert "start it again on the hub" in tip
 
 
 def test_a_lease_that_was_told_before_the_server_went_is_not_shown_after_it() -> None:
