@@ -71,17 +71,24 @@ class _Remembered:
         known, before, parked_before = self._last
         if known is workloads:
             return before, parked_before
-        found: dict[AttemptId, tuple[Workload, Attempt]] = {}
-        parked: list[tuple[Workload, Parked]] = []
-        for workload in workloads.values():
+        # Of a hundred thousand few have changed, and only those are looked at.
+        was = known.get
+        changed = [one for key, one in workloads.items() if was(key) is not one]
+        touched = {one.workload_id for one in changed}
+        if len(workloads) - len(touched - known.keys()) != len(known):
+            touched |= known.keys() - workloads.keys()
+        found = dict(before)
+        for workload_id in touched:
+            ended = known[workload_id].current if workload_id in known else None
+            if ended is not None:
+                found.pop(ended.attempt_id, None)
+        parked = [one for one in parked_before if one[0].workload_id not in touched]
+        for workload in changed:
             attempt = workload.current
-            if attempt is None and workload.parked is not None:
-                parked.append((workload, workload.parked))
             if attempt is not None:
-                # Of thousands few have changed: new pairs would be garbage to look through.
-                pair = before.get(attempt.attempt_id)
-                same = pair is not None and pair[0] is workload
-                found[attempt.attempt_id] = pair if pair and same else (workload, attempt)
+                found[attempt.attempt_id] = (workload, attempt)
+            elif workload.parked is not None:
+                parked.append((workload, workload.parked))
         self._last = (workloads, found, parked)
         return found, parked
 
@@ -171,7 +178,17 @@ class Acting:
             except Exception as error:  # noqa: BLE001 - one executor must not stop the others
                 self._complain(f"{executor.name} observes nothing", error)
                 continue
-            seen += (one for one in observed if self._is_news(executor, one, current))
+            seen += (
+                one
+                for one in observed
+                # Most are told again and again: that an attempt has begun, which is on record.
+                if not (
+                    type(one) is AttemptStarted
+                    and (known := current.get(one.attempt_id)) is not None
+                    and known[1].started_ms is not None
+                )
+                and self._is_news(executor, one, current)
+            )
         seen += self._refused
         self._refused.clear()
         return tuple(seen)

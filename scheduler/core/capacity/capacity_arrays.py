@@ -138,6 +138,14 @@ class View:
         self.rows.write(row, free, max(0, cpu_milli), max(0, memory_mib))
 
 
+class _Unheld(View):
+    """What nobody holds of each device, whatever is promised or kept for whom."""
+
+    def _write(self, row: int) -> None:
+        _, devices = self.places[row]
+        self.rows.write(row, [WHOLE_MILLI_GPU - one.held.bit_count() for one in devices], 0, 0)
+
+
 def _by_kind(node: NodeCapacity) -> list[tuple[DeviceCapacity, ...]]:
     """The devices of each kind; a node without devices has a row, too."""
     devices = node.devices.values()
@@ -145,9 +153,24 @@ def _by_kind(node: NodeCapacity) -> list[tuple[DeviceCapacity, ...]]:
     return [tuple(d for d in devices if d.device.kind == kind) for kind in kinds] or [()]
 
 
+def free_pieces(
+    capacity: Capacity, pool: PoolName, hold_class: HoldClass | None
+) -> tuple[Ints, Ints]:
+    """What is free of each device of a pool that is not wholly in use, and how many whole GPUs each node has.
+
+    Free for a class; for None, of what nobody holds.
+    """
+    view = _unheld(capacity, pool) if hold_class is None else _read(capacity, pool, hold_class)
+    free: Ints = view.rows.free[view.rows.free > 0]
+    return free, _whole_per_node(view)
+
+
 def whole_free_per_node(capacity: Capacity, pool: PoolName, hold_class: HoldClass) -> Ints:
     """How many GPUs are wholly free for a class on each usable node of a pool."""
-    view = _read(capacity, pool, hold_class)
+    return _whole_per_node(_read(capacity, pool, hold_class))
+
+
+def _whole_per_node(view: View) -> Ints:
     whole = (view.rows.free == WHOLE_MILLI_GPU).sum(axis=1)
     found: Ints = np.bincount(view.node_of_row, weights=whole).astype(np.int64)
     return found
@@ -202,6 +225,15 @@ def _view(capacity: Capacity, pool: PoolName, hold_class: HoldClass, *, outside:
     found = capacity.views.get(key)
     if not isinstance(found, View):
         found = capacity.views[key] = View(capacity.usable(pool), hold_class, outside=outside)
+    return found
+
+
+def _unheld(capacity: Capacity, pool: PoolName) -> View:
+    found = capacity.views.get((pool, None))
+    if not isinstance(found, _Unheld):
+        found = _Unheld(capacity.usable(pool), HoldClass.FIXED, outside=False)
+        capacity.views[pool, None] = found
+    found.read(capacity)
     return found
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity, blocked
+from gpucommons.scheduler.core.capacity.capacity_arrays import free_pieces
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import must_have
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Workload
+from gpucommons.scheduler.core.packing.rows import Ints
 
-_FREE_BY_NODE: Entry[tuple[PoolName, HoldClass | None], list[list[int]]] = Entry(
-    "free by node", Fact.REFRESHED, Fact.CAPACITY
-)
 _SENTENCE: Entry[tuple[int, PoolName, HoldClass | None], str] = Entry(
     "free GPU time in pieces, in words", Fact.REFRESHED, Fact.CAPACITY
 )
@@ -36,11 +34,11 @@ def free(cycle: CycleState, workload: Workload, pool: PoolName, hold_class: Hold
 
 
 def _sentence(cycle: CycleState, asked: int, pool: PoolName, hold_class: HoldClass | None) -> str:
-    """Many ask for the same: every device is looked at once for all of them."""
+    """Many ask for the same: it is worked out once for all of them."""
     return cycle.memo.remember(
         _SENTENCE,
         (asked, pool, hold_class),
-        lambda: _in_words(asked, _by_node(cycle, pool, hold_class)),
+        lambda: _in_words(asked, *free_pieces(cycle.capacity, pool, hold_class)),
     )
 
 
@@ -50,33 +48,14 @@ def _asked(workload: Workload) -> int:
     return 0 if others or first.milli_gpu % WHOLE_MILLI_GPU else first.milli_gpu
 
 
-def _by_node(cycle: CycleState, pool: PoolName, hold_class: HoldClass | None) -> list[list[int]]:
-    """What is free of each device, in milli-GPU, for a class; for None, what nobody holds."""
-    return cycle.memo.remember(
-        _FREE_BY_NODE,
-        (pool, hold_class),
-        lambda: [
-            [WHOLE_MILLI_GPU - bits.bit_count() for bits in _taken(node, hold_class)]
-            for node in cycle.capacity.usable(pool)
-        ],
-    )
-
-
-def _taken(node: NodeCapacity, hold_class: HoldClass | None) -> list[int]:
-    if hold_class is None:
-        return [device.held for device in node.devices.values()]
-    return blocked(node.devices.values(), hold_class)
-
-
-def _in_words(asked: int, nodes: list[list[int]]) -> str:
+def _in_words(asked: int, free: Ints, whole_per_node: Ints) -> str:
     """``1 whole and 2 half-free GPUs``; empty where they would not be enough, or one node has it."""
-    free = [milli for node in nodes for milli in node if milli]
-    partly = [milli for milli in free if milli < WHOLE_MILLI_GPU]
-    enough_there = any(node.count(WHOLE_MILLI_GPU) * WHOLE_MILLI_GPU >= asked for node in nodes)
-    if enough_there or not partly or sum(free) < asked:
+    partly = free[free < WHOLE_MILLI_GPU]
+    enough_there = int(whole_per_node.max(initial=0)) * WHOLE_MILLI_GPU >= asked
+    if enough_there or not partly.size or int(free.sum()) < asked:
         return ""
-    halves = all(2 * milli == WHOLE_MILLI_GPU for milli in partly)
-    plural = "s" if len(partly) > 1 else ""
-    words = f"{len(partly)} {'half-free' if halves else 'partly free'} GPU{plural}"
-    whole = len(free) - len(partly)
+    halves = bool((2 * partly == WHOLE_MILLI_GPU).all())
+    plural = "s" if partly.size > 1 else ""
+    words = f"{partly.size} {'half-free' if halves else 'partly free'} GPU{plural}"
+    whole = free.size - partly.size
     return f"{whole} whole and {words}" if whole else f"{words}, none whole"

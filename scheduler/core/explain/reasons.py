@@ -71,8 +71,11 @@ def _explain(
 ) -> None:
     """Tell each of these why it waits; those who ask for the same wait for the same reason."""
     memo: dict[object, Reason] = {}
+    # Nothing that is told changes these, and many wait.
+    obstacles, reserved = cycle.turns.obstacles, cycle.capacity.reservations
+    cooldowns, key_of = reclaim_cooldown.on_cooldown(cycle), cycle.index.key_of
     for workload in waiting:
-        obstacle = cycle.turns.obstacles.get(workload.workload_id)
+        obstacle = obstacles.get(workload.workload_id)
         if obstacle is not None:
             _tell(cycle, workload, obstacle)
         elif workload.nomination is not None:
@@ -80,14 +83,15 @@ def _explain(
             _tell(cycle, workload, draining(cycle, workload, workload.nomination, halves))
         else:
             # Whose own place is kept, or is to be had back, reads that it is its own.
-            own = workload.workload_id in cycle.capacity.reservations
-            key = (cycle.index.key_of(workload), own, workload.parked and workload.workload_id)
+            own = workload.workload_id in reserved
+            key = (key_of(workload), own, workload.parked and workload.workload_id)
             found = memo.get(key)
             if found is None:
                 found = why(workload)
                 # Thousands may be told the same as before: it is one object then, which is soon compared.
                 found = memo[key] = workload.reason if workload.reason == found else found
-            _tell(cycle, workload, _on_cooldown(cycle, workload) or found)
+            cooled = _on_cooldown(cycle, workload) if cooldowns else None
+            _tell(cycle, workload, cooled or found)
 
 
 def _tell(cycle: CycleState, workload: Workload, reason: Reason) -> None:
@@ -98,8 +102,6 @@ def _tell(cycle: CycleState, workload: Workload, reason: Reason) -> None:
 def _on_cooldown(cycle: CycleState, workload: Workload) -> Reason | None:
     """Why it wins nothing back though its quota would let it; None where something else is in the way."""
     held, spec = reclaim_cooldown.on_cooldown(cycle), workload.spec
-    if not held:
-        return None
     ends = [held[spec.owner, pool] for pool in spec.pools if (spec.owner, pool) in held]
     if not ends or not _would_win_back(cycle, workload):
         return None
