@@ -248,8 +248,8 @@ def whole_milli_gpu_free(cycle: CycleState, pool: PoolName, hold_class: HoldClas
     """Whole GPUs free on each usable node for work of a class, in milli-GPU."""
 
     def work_out() -> list[int]:
-        free = whole_free_per_node(cycle.capacity, pool, hold_class) * WHOLE_MILLI_GPU
-        return [int(milli) for milli in free]
+        found: list[int] = whole_free_per_node(cycle.capacity, pool, hold_class).tolist()
+        return [whole * WHOLE_MILLI_GPU for whole in found]
 
     return cycle.memo.remember(_FREE_PER_NODE, (pool, hold_class), work_out)
 
