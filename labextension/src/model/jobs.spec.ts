@@ -190,6 +190,22 @@ describe('a row of the list', () => {
     );
   });
 
+  it('says of a stop for others that it goes on, once its notice is over', () => {
+    const stop = {
+      why: 'reclaim',
+      text: 'for nlp (its guarantee)',
+      announced_ms: 0,
+      term_ms: 90_000,
+      kill_ms: 120_000
+    };
+    const job = makeJob({ attempts: [makeAttempt({ stop })] });
+
+    expect(jobRow(job, 89_999, msg).sentence).toContain('Will be stopped');
+    expect(jobRow(job, 90_000, msg).sentence).toBe(
+      'Is being stopped, in 30 s at the latest: for nlp (its guarantee).'
+    );
+  });
+
   it('names the cause of a stop that is for nobody else', () => {
     const stop = {
       why: 'pause',

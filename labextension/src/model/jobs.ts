@@ -174,7 +174,7 @@ export function isForOthers(stop: IStop): boolean {
   return FOR_OTHERS.has(stop.why);
 }
 
-/** The stop and the time that is left, and how it goes on. */
+/** The stop and the time that is left, and how it goes on. Once it has begun, the job may stand still. */
 export function stopWords(
   job: IJob,
   stop: IStop,
@@ -185,7 +185,7 @@ export function stopWords(
     stop.kill_ms - nowMs,
     isForOthers(stop) ? stop.text : inside(stop.text),
     wayWords(job),
-    isForOthers(stop)
+    isForOthers(stop) && nowMs < stop.term_ms
   );
 }
 

@@ -226,15 +226,15 @@ export function messages(trans: TranslationBundle) {
       );
     },
 
-    /** The text of a stop for others goes on: "for nlp (its guarantee)". Others' are causes. */
+    /** ``text`` goes on ("for nlp (its guarantee)"), or is a cause. A stop that is ahead has not begun. */
     stopIn(
       leftMs: number,
       text: string,
       way: string,
-      isForOthers: boolean
+      isAhead: boolean
     ): string {
       const left = countdown(leftMs);
-      const stop = isForOthers
+      const stop = isAhead
         ? trans.__('Will be stopped in %1 %2.', left, text)
         : trans.__('Is being stopped, in %1 at the latest: %2.', left, text);
       return way ? `${stop} ${way}` : stop;
