@@ -40,16 +40,18 @@ const Sweeps = chunk(() =>
 class PageContent extends ReactWidget {
   constructor(
     app: JupyterFrontEnd,
-    private readonly _context: IPanelContext,
+    context: IPanelContext,
     private readonly _command: string
   ) {
     super();
+    this._context = { ...context, isShown: () => this.isVisible };
     this._renderers = app.resolveOptionalService(IRenderMimeRegistry);
     this.addClass('gc-JobPage-widget');
     keepFocus(this.node);
   }
 
   wanted: string | null = null;
+  private readonly _context: IPanelContext;
   /** What draws charts, where anything does. */
   private readonly _renderers: Promise<IRenderMimeRegistry | null>;
 

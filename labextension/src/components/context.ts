@@ -18,6 +18,8 @@ export interface IPanelContext {
   seen: Seen;
   /** How many finished jobs the list shows at first. */
   finishedShown: number;
+  /** Whether what is drawn with it can be seen; unsaid where it always is. */
+  isShown?: () => boolean;
 }
 
 export const PanelContext = React.createContext<IPanelContext | null>(null);

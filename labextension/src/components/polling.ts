@@ -2,8 +2,28 @@
 import * as React from 'react';
 
 import { told } from '../server/api';
+import { usePanel } from './context';
 
 const REFRESH_MS = 2000;
+
+/**
+ * Look again and again while anybody can see it and the server is there: whether one that was stopped is
+ * back is asked by the page's one connection, ever more seldom.
+ */
+export function useEvery(look: () => unknown, everyMs: number): void {
+  const { model, isShown } = usePanel();
+  React.useEffect(() => {
+    const timer = window.setInterval(() => {
+      const isSeen = !document.hidden && isShown?.() !== false;
+      if (isSeen && model.connection !== 'lost') {
+        look();
+      }
+    }, everyMs);
+    return () => {
+      window.clearInterval(timer);
+    };
+  }, [look, everyMs, model, isShown]);
+}
 
 /** What a call answers, asked again and again while anybody looks. */
 export function useLooked<T>(
@@ -28,15 +48,6 @@ export function useLooked<T>(
     void look();
   }, [look]);
   // Apart: asked for more or less often, it is not asked for once more at once.
-  React.useEffect(() => {
-    const timer = window.setInterval(() => {
-      if (!document.hidden) {
-        void look();
-      }
-    }, everyMs);
-    return () => {
-      window.clearInterval(timer);
-    };
-  }, [look, everyMs]);
+  useEvery(look, everyMs);
   return { found, problem, look };
 }

@@ -20,10 +20,11 @@ const JobPage = chunk(() =>
 
 class JobContent extends ReactWidget {
   constructor(
-    private readonly _context: IPanelContext,
+    context: IPanelContext,
     readonly followed: FollowedJob
   ) {
     super();
+    this._context = { ...context, isShown: () => this.isVisible };
     this.addClass('gc-JobPage-widget');
     keepFocus(this.node);
   }
@@ -40,6 +41,8 @@ class JobContent extends ReactWidget {
     this.followed.dispose();
     super.dispose();
   }
+
+  private readonly _context: IPanelContext;
 }
 
 export class JobWidget extends MainAreaWidget<JobContent> {

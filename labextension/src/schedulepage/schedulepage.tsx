@@ -5,6 +5,7 @@ import * as React from 'react';
 import { useNow, usePanel, useTopics, useWords } from '../components/context';
 import { Fragment, h } from '../components/h';
 import { ActionButton, Callout, LinkButton, Pill } from '../components/parts';
+import { useEvery } from '../components/polling';
 import { CommandIDs } from '../lab/ids';
 import { dot } from '../model/jobs';
 import { Standing } from '../panel/panel';
@@ -45,15 +46,8 @@ export function SchedulePage(props: {
   }, [model]);
   React.useEffect(() => {
     void load();
-    const timer = window.setInterval(() => {
-      if (!document.hidden) {
-        void load();
-      }
-    }, REFRESH_MS);
-    return () => {
-      window.clearInterval(timer);
-    };
   }, [load]);
+  useEvery(load, REFRESH_MS);
   return (
     <div className="gc-JobPage">
       <Standing />
