@@ -57,9 +57,9 @@ export function addNotebookCommands(options: ICommandOptions): void {
   add(CommandIDs.startAgain, {
     label: trans.__('Start the Notebook Server Again'),
     isEnabled: () => model.gone?.startUrl != null,
-    execute: () => {
+    execute: async () => {
       if (model.gone) {
-        startAgain(model.gone, options);
+        await startAgain(model.gone, options);
       }
     }
   });

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 
 import type { Model } from '../model/model';
 import { msg } from '../testing/make';
-import { tellStops } from './stoppeddialog';
+import { startAgain, tellStops } from './stoppeddialog';
 
 const GONE = {
   why: 'Stopped at 14:02: idle 60 min.',
@@ -79,4 +79,48 @@ it('comes in the place of what Lab says, as soon as the hub tells of a stop', as
   await vi.waitFor(() => {
     expect(titles()).toEqual([]);
   });
+});
+
+const DIRTY = { context: { contentsModel: null, model: { dirty: true } } };
+
+/** A tab with changes that only it holds, whose hub starts the server at once, or asks something first. */
+function unsaved(starts: boolean) {
+  const { model, tell } = silent();
+  tell(GONE);
+  const asked = vi.fn(() => Promise.resolve(starts));
+  Object.assign(model.api, { startAgain: asked });
+  const shell = { widgets: () => [DIRTY] };
+  const app = { shell } as unknown as JupyterFrontEnd;
+  const opened = vi.fn();
+  vi.stubGlobal('open', opened);
+  const start = () => startAgain(GONE, { app, model, msg });
+  return { start, asked, opened, tell };
+}
+
+it('starts again in a tab with unsaved changes, which waits and opens no second Lab', async () => {
+  const { start, asked, opened, tell } = unsaved(true);
+  const told = start();
+  await vi.waitFor(() => {
+    expect(titles()).toEqual([msg.startAgain()]);
+  });
+
+  expect(asked).toHaveBeenCalledWith('/hub/start');
+  expect(opened).not.toHaveBeenCalled();
+  expect(document.body.textContent).toContain(msg.startsHere());
+  tell(null, true);
+  await told;
+  expect(titles()).toEqual([]);
+});
+
+it('shows beside it what the hub asks first', async () => {
+  const { start, opened, tell } = unsaved(false);
+  const told = start();
+  await vi.waitFor(() => {
+    expect(opened).toHaveBeenCalledWith('/hub/start', '_blank', 'noopener');
+  });
+  await vi.waitFor(() => {
+    expect(titles()).toEqual([msg.startAgain()]);
+  });
+  tell(null, true);
+  await told;
 });

@@ -88,7 +88,7 @@ async function launch(
 ): Promise<void> {
   const { button } = await dialog.launch();
   if (button.accept) {
-    startAgain(gone, options);
+    await startAgain(gone, options);
   }
 }
 
@@ -116,11 +116,14 @@ function stoppedDialog(
   });
 }
 
-/** As the hub starts it; beside this tab where something in it is not saved yet. */
-export function startAgain(
+/**
+ * As the hub starts it. Where something in this tab is not saved yet it stays, and goes on when the server
+ * is back: in a second Lab the same notebook would be open twice. Only what the hub asks first comes beside it.
+ */
+export async function startAgain(
   { startUrl }: IStopped,
   { app, model, msg }: Pick<IStoppedOptions, 'app' | 'model' | 'msg'>
-): void {
+): Promise<void> {
   if (startUrl === null) {
     return;
   }
@@ -128,7 +131,12 @@ export function startAgain(
     window.location.assign(startUrl);
     return;
   }
-  window.open(startUrl, '_blank', 'noopener');
+  if (!(await model.api.startAgain(startUrl))) {
+    window.open(startUrl, '_blank', 'noopener');
+  }
+  if (model.gone === null) {
+    return;
+  }
   // No notification: what shows those may have to be fetched from the server first.
   const body = new Widget();
   const link = document.createElement('a');
@@ -136,7 +144,7 @@ export function startAgain(
   link.target = '_blank';
   link.rel = 'noopener';
   link.textContent = msg.startAgain();
-  body.node.append(`${msg.startsBeside()} `, link);
+  body.node.append(`${msg.startsHere()} `, link);
   const told = new Dialog<unknown>({
     title: msg.startAgain(),
     body,
@@ -148,7 +156,7 @@ export function startAgain(
     }
   };
   model.changed.connect(close);
-  void told.launch().finally(() => model.changed.disconnect(close));
+  await told.launch().finally(() => model.changed.disconnect(close));
 }
 
 /** How many open documents have changes that only this tab holds. */

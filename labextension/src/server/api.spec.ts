@@ -168,6 +168,28 @@ describe('what became of the server', () => {
   });
 });
 
+describe('a start again by the hub', () => {
+  const starts = (url: string, status = 200) => {
+    const answer = new Response('', { status });
+    Object.defineProperty(answer, 'url', { value: `http://host${url}` });
+    const baseUrl = 'http://host/user/ada/';
+    const fetch = () => Promise.resolve(answer);
+    const settings = ServerConnection.makeSettings({ fetch, baseUrl });
+    return new Api(settings).startAgain('/hub/spawn/ada?opt-again=1');
+  };
+
+  it('is known by where it leads', async () => {
+    expect(await starts('/hub/spawn-pending/ada?opt-again=1')).toBe(true);
+    expect(await starts('/user/ada/lab')).toBe(true);
+  });
+
+  it('is none where it asks something first, or fails', async () => {
+    expect(await starts('/hub/spawn/ada')).toBe(false);
+    expect(await starts('/hub/login?next=%2Fhub%2F')).toBe(false);
+    expect(await starts('/hub/spawn-pending/ada', 500)).toBe(false);
+  });
+});
+
 it('asks soon whether a stopped server is back while somebody looks', () => {
   expect(stoppedDelay(false, 1)).toBeLessThan(10_000);
   expect(stoppedDelay(true, 0)).toBeGreaterThan(40_000);

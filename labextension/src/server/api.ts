@@ -7,7 +7,7 @@ import { ServerConnection } from '@jupyterlab/services';
 import { UUID } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
-import { withoutLogin } from './login';
+import { visit, withoutLogin } from './login';
 import { type IStopped, readStopped } from './stoppedserver';
 import type { IAdvice, IPlanQuestion } from './plans';
 import type { ILoaded, IStored } from './storedvariables';
@@ -26,6 +26,8 @@ import {
   ServerMessage
 } from './types';
 
+/** In the address of the hub's page of a server that starts. */
+const PENDING = '/hub/spawn-pending/';
 /** How a hub answers in place of a server that does not run; before JupyterHub 4, with the second. */
 const STOPPED = new Set([424, 503]);
 const FIRST_RETRY_MS = 500;
@@ -257,14 +259,9 @@ export class Api {
 
   /** What became of this server, in the hub's words; null where it runs, or nobody answers. */
   async stopped(): Promise<IStopped | null> {
-    const { fetch, baseUrl } = this._settings;
+    const settings = this._settings;
     try {
-      // The hub shows its page to whoever looks like a visit; more would need a token of its own.
-      const answer = await fetch(`${baseUrl}lab`, {
-        mode: 'no-cors',
-        cache: 'no-store',
-        headers: { Accept: 'text/html' }
-      });
+      const answer = await visit(settings, `${settings.baseUrl}lab`);
       const said = STOPPED.has(answer.status)
         ? readStopped(await answer.text())
         : null;
@@ -272,6 +269,17 @@ export class Api {
       return said?.why || said?.startUrl ? said : null;
     } catch {
       return null;
+    }
+  }
+
+  /** Have the hub start this server at that page of its; false where it asks something first, or fails. */
+  async startAgain(startUrl: string): Promise<boolean> {
+    const settings = this._settings;
+    try {
+      const { ok, url } = await visit(settings, startUrl);
+      return ok && (url.startsWith(settings.baseUrl) || url.includes(PENDING));
+    } catch {
+      return false;
     }
   }
 

@@ -44,14 +44,18 @@ async function logIn(settings: Settings): Promise<boolean> {
   if (await isKnown(settings)) {
     return true;
   }
-  // A visit of a page goes by the hub and back; more than that would need a token of its own.
-  const { fetch, baseUrl } = settings;
-  await fetch(`${baseUrl}lab`, {
+  // It goes by the hub and back.
+  await visit(settings, `${settings.baseUrl}lab`).catch(() => undefined);
+  return isKnown(settings);
+}
+
+/** A page of the hub's, which it shows to a visitor: more than that would need a token of its own. */
+export function visit(settings: Settings, url: string): Promise<Response> {
+  return settings.fetch(url, {
     mode: 'no-cors',
     cache: 'no-store',
     headers: { Accept: 'text/html' }
-  }).catch(() => undefined);
-  return isKnown(settings);
+  });
 }
 
 async function isKnown(settings: Settings): Promise<boolean> {

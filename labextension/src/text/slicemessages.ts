@@ -166,9 +166,9 @@ export function sliceMessages(trans: TranslationBundle) {
       );
     },
 
-    startsBeside(): string {
+    startsHere(): string {
       return trans.__(
-        'It starts in another tab; this one goes on then. If no tab opened:'
+        'This tab goes on when the server is back. If nothing starts:'
       );
     },
 
