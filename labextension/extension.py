@@ -23,6 +23,7 @@ from traitlets import Bool, Float, Integer
 from gpucommons.gpu.linux.state_home import state_home
 from gpucommons.labextension.activity.collector import Collector, collector_for
 from gpucommons.labextension.activity.reporter import Reporter
+from gpucommons.labextension.activity.session_starts import begin_one_by_one
 from gpucommons.labextension.activity.told_state import tell_true_state
 from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.editors import ssh, vscode
@@ -140,6 +141,7 @@ class GpuCommonsExtension(ExtensionApp):
         self._can_hold = self._holding.begin(self.serverapp, self.settings)
         server: Any = self.serverapp
         tell_true_state(server, self.settings)
+        begin_one_by_one(server.session_manager)
         self._traffic = Traffic()
         self._traffic.listen()
         # VS Code asks nobody who they are: at a socket of its user's, not at a port that all can reach.
