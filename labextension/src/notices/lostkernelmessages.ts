@@ -2,6 +2,21 @@
 import { dayAndMonth } from '../text/format';
 import type { Messages } from '../text/messages';
 
+/** What Lab puts behind the name of a console, to tell it from others. */
+const UUID = /-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** Each name once, with how many kernels it has where those are several. */
+function namesOf(paths: readonly string[]): string[] {
+  const counts = new Map<string, number>();
+  for (const name of paths.map(path => path.replace(UUID, ''))) {
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  counts.delete('');
+  return Array.from(counts, ([name, count]) =>
+    count > 1 ? `${name} (${count})` : name
+  );
+}
+
 export function lostKernelMessages({ trans }: Messages) {
   return {
     kernelLost(because: string, stored: number): string {
@@ -46,7 +61,7 @@ export function lostKernelMessages({ trans }: Messages) {
             'Your %1 kernels are back, with their variables.',
             paths.length
           );
-      const named = paths.filter(path => path !== '').join(', ');
+      const named = namesOf(paths).join(', ');
       return named ? `${text} ${named}` : text;
     }
   };

@@ -85,6 +85,10 @@ describe('kernels that are back', () => {
     expect(msg.kernelsBack(['a.ipynb', 'b.ipynb'], false)).toBe(
       'Your 2 kernels are back, with their variables. a.ipynb, b.ipynb'
     );
+    const beside = 'console-1-0b7bd3a8-3f49-4a59-9d3e-6a1f5a3a1c11';
+    expect(msg.kernelsBack(['a.ipynb', beside, 'a.ipynb', ''], false)).toBe(
+      'Your 4 kernels are back, with their variables. a.ipynb (2), console-1'
+    );
     expect(msg.kernelsBack([''], true)).toBe(
       'Moved to another node, your kernel is back.'
     );
