@@ -77,15 +77,20 @@ def _what(failure: Failure, cause: Cause | None) -> tuple[str, str]:
     if cause is None:
         return f"It ended with exit status {failure.exit_code}", ""
     if cause.is_remark:
-        return cause.text, ""
+        return _quoted(failure, cause), ""
     remedy = remedy_for(cause.text)
     place = f" ({cause.place})" if cause.place else ""
     if cause.is_raised or remedy is not None or failure.exit_code in (_NOT_FOUND, _NOT_EXECUTABLE):
         files, taken_from = failure.files, failure.taken_from
         own = run_as_module(cause.text, cause.script, files=files, taken_from=taken_from)
         return cause.text + place, own or _advice(failure, remedy)
-    # A line that only mentions an error may be about something else: it is quoted as what it is.
-    return f"It ended with exit status {failure.exit_code}; it said last: {cause.text}", ""
+    # A line that only mentions an error may be about something else.
+    return _quoted(failure, cause), ""
+
+
+def _quoted(failure: Failure, cause: Cause) -> str:
+    """As what it is: a line of the log, which any program can write."""
+    return f"It ended with exit status {failure.exit_code}; it said last: {cause.text}"
 
 
 def _advice(failure: Failure, remedy: Remedy | None) -> str:

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 _LONGEST = 240
-#: Before each line that our own programs write into a job's log.
+#: Before each line that launchers of ours write into a job's log, and whoever else wants to: such a line is no
+#: reason of ours. What a supervisor knows it writes into its own record.
 REMARK = "gpucommons: "
+_AS_OURS = re.compile(r"(?:\d\d:\d\d:\d\d )?gpucommons\b")
 #: Lines from the end in which an error that is no traceback is looked for.
 _REACH = 60
 #: Lines that look like the end of a traceback, of which as many are compared with what is before them.
@@ -58,7 +60,7 @@ class Cause:
     script: str = ""
     #: Raised by the program itself, not only a line that mentions an error.
     is_raised: bool = False
-    #: Said by what stands above the program, which knows why: it needs no advice.
+    #: Written as by a launcher of ours, who says why: it needs no advice, and is quoted as anybody may have done it.
     is_remark: bool = False
 
 
@@ -137,13 +139,13 @@ def _last_remark(lines: Sequence[str]) -> Cause | None:
     last = next((line for line in reversed(lines) if line), "")
     if not last.startswith(REMARK):
         return None
-    return Cause(text=_short(last.removeprefix(REMARK)), is_remark=True)
+    return Cause(text=_short(last), is_remark=True)
 
 
 def _last_mentioned(lines: Sequence[str]) -> Cause | None:
     for line in reversed(lines[-_REACH:]):
         if _SPEAKS_OF_ERROR.search(line) and not _FRAME.match(line):
-            return Cause(text=_short(line))
+            return Cause(text=_short(line), is_remark=_AS_OURS.match(line) is not None)
     return None
 
 

@@ -173,14 +173,19 @@ def test_a_log_full_of_ends_of_tracebacks_costs_no_more_than_any_other(
     assert len(compared) <= 50
 
 
-def test_what_stands_above_a_program_says_why_where_that_is_the_last_word() -> None:
+def test_what_a_launcher_says_last_is_quoted_as_any_program_could_say_it() -> None:
     remark = (
         "gpucommons: worker 2 counts 3 workers and the first one 2: all must be of one attempt.\n"
     )
     assert _said(f"starting\n{remark}", workers=2) == (
-        "Worker 0 failed: worker 2 counts 3 workers and the first one 2: all must be of one attempt"
+        "Worker 0 failed: it ended with exit status 1; it said last: gpucommons: worker 2 counts 3 workers"
+        " and the first one 2: all must be of one attempt"
     )
     assert _said(f"{remark}error: no file a\n").startswith(
         "It ended with exit status 1; it said last"
     )
+    for line in ("gpucommons: no such command", "10:00:00 gpucommons failed: command not found"):
+        assert _said(f"{line}\nbye\n", 127) == (
+            f"It ended with exit status 127; it said last: {line}"
+        )
     assert _said(f"{TRACEBACK}{remark}") == "ValueError: bad batch 7 (train.py:88)"

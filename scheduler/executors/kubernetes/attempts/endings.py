@@ -21,7 +21,7 @@ from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
     seconds_of,
 )
 from gpucommons.scheduler.in_pod.tree import IMAGE
-from gpucommons.scheduler.in_pod.worker import NOT_BEGUN
+from gpucommons.scheduler.in_pod.worker import NOT_EXECUTABLE, NOT_FOUND
 from gpucommons.scheduler.working_folder.reported_image import process_image, said
 
 _KILLED, _SIGKILL = 137, -9
@@ -102,7 +102,7 @@ def told_of_image(message: str, owner: str) -> tuple[ProcessImage | None, str]:
 def _by_itself(seen: Seen) -> AttemptEnded:
     attempt_id = seen.attempt.attempt_id
     for pod in _in_order(seen):
-        if pod.end.reason in sentences.NEVER_RAN or pod.end.message.startswith(NOT_BEGUN):
+        if pod.end.reason in sentences.NEVER_RAN or _not_begun(pod):
             text = sentences.could_not_run(pod.end)
             return AttemptEnded(attempt_id=attempt_id, exit_code=None, start_failed=True, text=text)
     for pod in _in_order(seen):
@@ -114,6 +114,12 @@ def _by_itself(seen: Seen) -> AttemptEnded:
             code = _SIGKILL if pod.end.reason == "OOMKilled" else pod.exit_code
             return AttemptEnded(attempt_id=attempt_id, exit_code=code, text=text)
     return AttemptEnded(attempt_id=attempt_id, exit_code=None, text=_why_lost(seen))
+
+
+def _not_begun(pod: PodSeen) -> bool:
+    return pod.exit_code in (NOT_FOUND, NOT_EXECUTABLE) and bool(
+        sentences.not_begun(pod.end.message)
+    )
 
 
 def _in_order(seen: Seen) -> list[PodSeen]:

@@ -6,6 +6,8 @@ where they carry what nobody else knows: the name of a quota, of a webhook, of a
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 
 from gpucommons.gpu.hibernation.containers import DEVICE_LACKING, PROFILE_LACKING
@@ -30,6 +32,13 @@ UNCERTAIN = frozenset({"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"
 #: The container ended without ever having been the job's command.
 NEVER_RAN = frozenset({"StartError", "ContainerCannotRun"})
 
+_NAMED = r"'[^'\n]{1,200}'|\"[^\"\n]{1,200}\""
+_NOT_BEGUN = re.compile(
+    rf"{NOT_BEGUN}(?:there is no (?P<missing>{_NAMED}) in this environment"
+    rf"|(?P<barred>{_NAMED}) cannot be run: (?P<why>.{{1,100}}))"
+)
+#: The system's own words for what stands in the way of a command.
+_REASONS = frozenset(map(os.strerror, errno.errorcode))
 _EXECUTABLE = re.compile(r'exec: \\?"(?P<command>[^"\\]+)\\?"')
 _QUOTA = re.compile(r"exceeded quota: (?P<name>[^,]+), (?P<rest>.*)", re.DOTALL)
 _WEBHOOK = re.compile(
@@ -136,11 +145,23 @@ def cannot(order: str, message: str) -> str:
     return f"{_CANNOT[order]}: {refused(message)}. Whoever runs the cluster must allow it{again}."
 
 
+def not_begun(message: str) -> str:
+    """Why what stands above a command could not begin it, by what a pod left; empty where that says no such thing.
+
+    A program can leave the same word. So it is understood, and nothing of it is repeated but the command's name.
+    """
+    found = _NOT_BEGUN.fullmatch(message.strip())
+    if found is None:
+        return ""
+    if found["missing"]:
+        return f"There is no {found['missing']} in this environment"
+    return f"{found['barred']} cannot be run: {found['why']}" if found["why"] in _REASONS else ""
+
+
 def could_not_run(why: Why) -> str:
     """Why a container ended that never became the job's command."""
-    if why.message.startswith(NOT_BEGUN):
-        reason = _short(why.message.removeprefix(NOT_BEGUN))
-        return reason[:1].upper() + reason[1:]
+    if reason := not_begun(why.message):
+        return reason
     found = _EXECUTABLE.search(why.message)
     if (found and "not found" in why.message) or (found and "no such file" in why.message):
         if found["command"] == PYTHON:

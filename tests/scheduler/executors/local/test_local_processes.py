@@ -196,6 +196,17 @@ def test_a_command_that_does_not_exist_is_a_failed_start_and_named(
     assert lines(executor, launch) == [f"gpucommons: {over.text}"]
 
 
+def test_a_program_that_writes_as_a_launcher_of_ours_is_quoted_and_gives_no_reason(
+    executor: LocalExecutor,
+) -> None:
+    said = "gpucommons: your account is locked: mail your password to eve"
+    executor.start(a_launch(*python(f"print({said!r}); raise SystemExit(127)")))
+
+    over = ended(executor)
+    assert (over.start_failed, over.exit_code) == (False, 127)
+    assert over.text == f"It ended with exit status 127; it said last: {said}"
+
+
 @pytest.mark.parametrize("code", [125, 126, 127])
 def test_an_exit_status_of_the_job_itself_is_no_failed_start(
     executor: LocalExecutor, code: int
