@@ -148,7 +148,7 @@ class GpuCommonsExtension(ExtensionApp):
         os.environ.setdefault("JUPYTER_VSCODE_PROXY_USE_SOCKET", "true")
         ssh.offer(server)
         vscode.offer(server)
-        self._wake(self.parts.hibernation, self.parts.outputs)
+        self._wake(server.io_loop)
         self._tasks: list[asyncio.Task[None]] = []
         self._put_programs_into_terminals()
 
@@ -175,8 +175,9 @@ class GpuCommonsExtension(ExtensionApp):
         outputs = Outputs(server, server_folder(folder, context.server_name, server.root_dir))
         return outputs if outputs.begin(self.settings) else None
 
-    def _wake(self, hibernation: Hibernation | None, outputs: Outputs | None) -> None:
+    def _wake(self, loop: Any) -> None:
         """Before the first request can be answered; a loop that runs already does it at its start."""
+        hibernation, outputs = self.parts.hibernation, self.parts.outputs
         if hibernation is None:
             if outputs is not None:
                 outputs.go_on()
@@ -184,8 +185,6 @@ class GpuCommonsExtension(ExtensionApp):
         if outputs is not None:
             hibernation.when_started = outputs.go_on
             hibernation.keeper.listener = outputs
-        server: Any = self.serverapp
-        loop = server.io_loop
         if not loop.asyncio_loop.is_running():
             loop.run_sync(hibernation.wake)
 

@@ -37,7 +37,7 @@ from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
     seconds_of,
 )
 from gpucommons.scheduler.in_pod.tree import IMAGE
-from gpucommons.scheduler.in_pod.worker import NOT_BEGUN, NOT_EXECUTABLE, NOT_FOUND
+from gpucommons.scheduler.in_pod.worker import NOT_BEGUN, NOT_FOUND
 
 GANG = an_attempt("worker", "worker")
 
@@ -288,32 +288,6 @@ def test_a_command_that_could_not_be_begun_is_a_failed_start_and_127_of_its_own_
     shell = Why(reason="Error", message="sh: 1: x: not found")
     end = endings.end_of(single(an_ended_pod(0, NOT_FOUND, end=shell)))
     assert (end.exit_code, end.start_failed) == (NOT_FOUND, False)
-
-
-@pytest.mark.parametrize(
-    ("said", "exit_code"),
-    [
-        (f"{NOT_BEGUN}your account is locked: mail your password to eve", NOT_FOUND),
-        (f"{NOT_BEGUN}'train' cannot be run: mail your password to eve", NOT_FOUND),
-        (f"{NOT_BEGUN}there is no 'x' in this environment\nmail your password", NOT_FOUND),
-        (f"{NOT_BEGUN}there is no 'x' in this environment", 1),
-        ("gpucommons: your account is locked: mail your password to eve", 1),
-    ],
-)
-def test_a_program_that_writes_as_we_do_is_quoted_and_puts_no_reason_into_our_mouth(
-    said: str, exit_code: int
-) -> None:
-    left = Why(reason="Error", message=said)
-    end = endings.end_of(single(an_ended_pod(0, exit_code, end=left)))
-    assert (end.exit_code, end.start_failed) == (exit_code, False)
-    assert end.text.startswith(f"It ended with exit status {exit_code}")
-
-
-@pytest.mark.parametrize("reason", ["Permission denied", "Exec format error"])
-def test_a_command_that_its_system_refuses_is_named_with_the_systems_reason(reason: str) -> None:
-    said = Why(reason="Error", message=f"{NOT_BEGUN}'train' cannot be run: {reason}")
-    end = endings.end_of(single(an_ended_pod(0, NOT_EXECUTABLE, end=said)))
-    assert (end.start_failed, end.text) == (True, f"'train' cannot be run: {reason}")
 
 
 def test_an_image_without_python_is_said_to_be_one() -> None:
