@@ -29,7 +29,7 @@ from gpucommons.gpu.errors import (
 from gpucommons.gpu.linux.processes import ProcessStat
 from gpucommons.gpu.node.slice_usage import Look, sample_of
 from gpucommons.gpu.node.telemetry import DeviceReading, Holding, Telemetry
-from gpucommons.gpu.slices import idle_signals, memory_of_share
+from gpucommons.gpu.slices import memory_of_share
 from gpucommons.gpu.slices.slice_processes import SliceProcesses
 from gpucommons.gpu.slices.slices import GpuSlice, SliceId
 from gpucommons.gpu.slices.usage import UsageMinute, UsageSample
@@ -296,7 +296,9 @@ class Watch:
             shared=frozenset(device_id for device_id, count in tenants.items() if count > 1),
             simulated=self._simulated,
         )
-        return {held.slice.slice_id: self._sample(held, look) for held in self._open}
+        samples = {held.slice.slice_id: self._sample(held, look) for held in self._open}
+        self._open.save_activity()
+        return samples
 
     def history(self, slice_id: SliceId) -> bytes:
         """The ring of a slice as one line."""
@@ -365,11 +367,9 @@ class Watch:
         if held.unsure and not pids:
             # Whoever runs there is not known: that is not nobody.
             sample = replace(sample, compute_percent=None, memory_used_mib=None, processes=None)
-        held.activity = idle_signals.observe(held.activity, sample)
-        active_ms = held.activity.active_ms
-        if self._guard is None:
-            held.newest = replace(sample, active_ms=active_ms)
-        else:
+        active_ms = held.observe(sample)
+        held.newest = replace(sample, active_ms=active_ms)
+        if self._guard is not None:
             held.newest = self._guard.told(sample, active_ms)
         self._minutes.add(sample)
         encoded = wire.encode(wire.sample_json(held.newest)).rstrip()

@@ -37,6 +37,9 @@ class Activity:
     percent_ms: int = 0
     #: Lowest memory since the last growth; None before the first number.
     low_mib: int | None = None
+    #: It was seen before a restart: its next sample has no rate yet and no memory to be compared with,
+    #: and so tells nothing of what it does.
+    resumed: bool = False
 
 
 def observe(before: Activity, sample: UsageSample) -> Activity:
@@ -49,7 +52,7 @@ def observe(before: Activity, sample: UsageSample) -> Activity:
     gathered += (sample.compute_percent or 0) * step_ms
     grew, low_mib = _memory(before.low_mib, sample.memory_used_mib)
     unknown = sample.compute_percent is None or sample.memory_used_mib is None
-    active = unknown or grew or gathered >= _FULL_PERCENT_MS
+    active = not before.resumed and (unknown or grew or gathered >= _FULL_PERCENT_MS)
     return Activity(
         active_ms=max(before.active_ms or 0, sample.at_ms) if active else before.active_ms,
         seen_ms=sample.at_ms,

@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 #: Samples kept per slice: ten minutes at one a second.
 RING_SAMPLES = 600
+#: A slice that computes all day is no reason to write all day.
+_WRITE_AFTER_MS = 60_000
 
 
 @dataclass(kw_only=True, slots=True)
@@ -44,6 +46,11 @@ class OpenSlice:
     ring: deque[bytes] = field(default_factory=lambda: deque(maxlen=RING_SAMPLES))
     activity: idle_signals.Activity = field(default_factory=idle_signals.Activity)
     newest: UsageSample | None = None
+
+    def observe(self, sample: UsageSample) -> int | None:
+        """Take a sample into account; returns when the slice was last active."""
+        self.activity = idle_signals.observe(self.activity, sample)
+        return self.activity.active_ms
 
     @property
     def in_use(self) -> GpuSlice:
@@ -72,6 +79,8 @@ class OpenSlices:
         self._devices = devices
         self._shown = shown
         self._open: dict[SliceId, OpenSlice] = {}
+        #: The activity that is on disk.
+        self._written_ms: dict[SliceId, int] = {}
 
     def __iter__(self) -> Iterator[OpenSlice]:
         return iter(self._open.values())
@@ -186,20 +195,39 @@ class OpenSlices:
                     later=held.later,
                     unsure=held.unsure,
                     parked=held.parked,
+                    activity=held.activity,
                 )
                 for slice_id, held in self._open.items()
             ]
         )
+        self._written_ms = self._active_ms()
+
+    def save_activity(self) -> None:
+        """Write down which slices were used, a minute or more after what was written of them."""
+        active_ms = self._active_ms()
+        if all(
+            at - self._written_ms.get(one, 0) < _WRITE_AFTER_MS for one, at in active_ms.items()
+        ):
+            return
+        try:
+            self.save()
+        except OSError as error:
+            # No reason to stop watching; it is tried again a minute later.
+            self._written_ms = active_ms
+            logger.warning("when slices were last used cannot be written down: %s", error)
+
+    def _active_ms(self) -> dict[SliceId, int]:
+        return {slice_id: held.activity.active_ms or 0 for slice_id, held in self._open.items()}
 
     def _take_up(self, saved: SavedSlice, *, now_ms: int) -> None:
-        # Nobody looked while we were away: that is not idle.
-        activity = idle_signals.Activity(active_ms=now_ms)
+        # Where it is not known when it was last used, that is not idle.
+        unseen = idle_signals.Activity(active_ms=now_ms)
         slice_id = saved.slice.slice_id
         self._open[slice_id] = OpenSlice(
             slice=saved.slice,
             later=saved.later,
             unsure=saved.unsure,
             parked=saved.parked,
-            activity=activity,
+            activity=saved.activity or unseen,
         )
         self._processes.open(slice_id, saved.roots)

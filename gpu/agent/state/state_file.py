@@ -1,4 +1,4 @@
-"""What the agent must know after a restart: the open slices and the roots of their processes.
+"""What the agent must know after a restart: the open slices, the roots of their processes, their last use.
 
 Written whole and renamed into place, so a crash leaves the old file or the new one. Histories are
 not kept: they are ten minutes of display.
@@ -17,6 +17,7 @@ from typing import Any
 
 from gpucommons.gpu.client import wire
 from gpucommons.gpu.errors import BadAgentRequest
+from gpucommons.gpu.slices.idle_signals import Activity
 from gpucommons.gpu.slices.slice_processes import Roots
 from gpucommons.gpu.slices.slices import GpuSlice
 
@@ -38,6 +39,8 @@ class SavedSlice:
     unsure: bool = False
     #: Nothing of it may use its devices.
     parked: bool = False
+    #: What was known of its activity; None = nothing was written of it.
+    activity: Activity | None = None
 
 
 class StateFile:
@@ -68,6 +71,7 @@ class StateFile:
                     "unsure": saved.unsure,
                     "parked": saved.parked,
                 }
+                | ({} if saved.activity is None else {"active_ms": saved.activity.active_ms})
                 for saved in slices
             ],
         }
@@ -110,9 +114,15 @@ class StateFile:
                 later=bool(saved.get("later")),
                 unsure=bool(saved.get("unsure")),
                 parked=bool(saved.get("parked")),
+                activity=_activity(saved["active_ms"]) if "active_ms" in saved else None,
             )
             for saved in content["slices"]
         )
+
+
+def _activity(active_ms: int | None) -> Activity:
+    """As it goes on after a restart."""
+    return Activity(active_ms=None if active_ms is None else int(active_ms), resumed=True)
 
 
 def replace_privately(path: Path, text: str) -> None:

@@ -175,9 +175,89 @@ def test_a_restart_knows_the_slices_and_their_processes(node: Node) -> None:
     again = node.restarted()
     assert again.slices == (half(), half("b", device="sim-1"))
     assert again.reading(A, now_ms=node.now_ms)[1] == (7, 8)
-    sample, _ = again.reading(A, now_ms=node.now_ms)
-    assert sample is not None
+
+
+def test_a_restart_is_no_use_of_a_slice(node: Node) -> None:
+    node.node.start(FakeProcess(pid=7, private_mib=500))
+    node.second()
+    node.watch.open(half())
+    node.watch.bind(A, 7)
+    for _ in range(90):
+        node.second()
+    (before,) = node.watch.usage()
+    assert before.active_ms is not None
+    node.seconds += 40
+    node.restarted()
+    for _ in range(30):
+        node.second()
+    (after,) = node.watch.usage()
+    assert after.active_ms == before.active_ms
+    # What it does from then on is seen as before.
+    node.node.work(7, demand_ms=900)
+    node.second()
+    (busy,) = node.watch.usage()
+    assert busy.active_ms == node.now_ms
+
+
+def test_a_slice_that_was_never_used_is_that_after_a_restart(node: Node) -> None:
+    node.watch.open(half())
+    node.second()
+    node.restarted()
+    node.second()
+    node.second()
+    (sample,) = node.watch.usage()
+    assert sample.active_ms is None
+
+
+def test_a_slice_that_computes_is_written_down_once_a_minute(node: Node) -> None:
+    node.node.start(FakeProcess(pid=7))
+    node.second()
+    node.watch.open(half())
+    node.watch.bind(A, 7)
+    state, written = node.folder / "open-slices.json", set()
+    for _ in range(180):
+        node.node.work(7, demand_ms=900)
+        node.second()
+        written.add(state.read_text())
+    assert len(written) == 4
+    last_ms = node.now_ms
+    node.restarted()
+    node.second()
+    (sample,) = node.watch.usage()
+    assert sample.active_ms is not None
+    assert 0 <= last_ms - sample.active_ms < 60_000
+
+
+def test_activity_that_cannot_be_written_down_ends_no_watch(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.node.start(FakeProcess(pid=7))
+    node.second()
+    node.watch.open(half())
+    node.watch.bind(A, 7)
+    (node.folder / "open-slices.partial").mkdir()
+    for _ in range(70):
+        node.node.work(7, demand_ms=900)
+        node.second()
+    (sample,) = node.watch.usage()
     assert sample.active_ms == node.now_ms
+    assert caplog.text.count("cannot be written down") == 2
+
+
+def test_of_what_an_earlier_release_wrote_the_last_use_is_not_known_so_it_is_not_idle(
+    node: Node,
+) -> None:
+    node.watch.open(half())
+    state = node.folder / "open-slices.json"
+    content = json.loads(state.read_text())
+    for one in content["slices"]:
+        del one["active_ms"]
+    state.write_text(json.dumps(content))
+    node.restarted()
+    began_ms = node.now_ms
+    node.second()
+    (sample,) = node.watch.usage()
+    assert sample.active_ms == began_ms
 
 
 def test_a_closed_slice_stays_closed_after_a_restart(node: Node) -> None:
