@@ -11,7 +11,6 @@ import pytest
 import yaml
 from kubernetes import client
 
-from gpucommons.scheduler.adapters.trainer.fake import FakeTrainer
 from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
 from gpucommons.scheduler.models.hub_scopes import SCOPES_OF_SERVICES
 from tests.kubernetes.api import wait_for
@@ -31,6 +30,7 @@ from tests.kubernetes.kubectl import Kubectl
 from tests.kubernetes.toolchain.images import TOOLS
 from tests.kubernetes.trainer import trainer_module
 from tests.kubernetes.trainer.trainer_world import a_trainjob
+from tests.scheduler.adapters.trainer.fake_trainer import FakeTrainer
 
 pytestmark = pytest.mark.timeout(900)
 HANDED_IN, SENT, TRAINERS = "gpucommons-test-research", "gpucommons-test-sent", "trainers"

@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from gpucommons.scheduler.adapters.trainer import fake, manifests, trainjobs
+from gpucommons.scheduler.adapters.trainer import manifests, trainjobs
 from gpucommons.scheduler.adapters.trainer.settings import (
     SentJobs,
     TrainerNamespace,
@@ -15,6 +15,7 @@ from gpucommons.scheduler.adapters.trainer.settings import (
 from gpucommons.scheduler.core.model.types import Kind, PoolName, Role, Spec, TeamName, UserName
 from gpucommons.scheduler.errors import BadRequest
 from tests.kubernetes.trainer import trainer_module
+from tests.scheduler.adapters.trainer import fake_trainer
 
 
 def source(name: str) -> str:
@@ -41,7 +42,7 @@ def test_a_pod_is_told_by_the_names_that_its_tests_expect() -> None:
     assert 'fmt.Sprintf("alpha-%s-0-0.alpha", constants.Node)' in tests
     runtime = trainer_module.runtime("torch-distributed")
     trainjob = {"metadata": {"name": "alpha", "uid": "u"}, "spec": {}}
-    pod = fake.pod_of(trainjob, runtime, 0)
+    pod = fake_trainer.pod_of(trainjob, runtime, 0)
     assert pod["metadata"]["generateName"] == "alpha-node-0-0-"
 
 

@@ -17,13 +17,13 @@ import httpx
 import yaml
 
 from gpucommons.gpu.connections.trusted_authorities import trusted_at
-from gpucommons.scheduler.adapters.trainer.fake import FakeTrainer
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
 from gpucommons.scheduler.models import JobView
 from tests.harness.free_ports import free_port
 from tests.kubernetes.kubectl import Kubectl
+from tests.scheduler.adapters.trainer.fake_trainer import FakeTrainer
 
 TOKEN = "intake-token"
 PEOPLE = {

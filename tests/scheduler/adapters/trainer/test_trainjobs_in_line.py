@@ -21,7 +21,6 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.adapters.settings_file import read_file
 from gpucommons.scheduler.adapters.trainer.cluster_view import WatchedTrainJobs
 from gpucommons.scheduler.adapters.trainer.executor import TrainJobExecutor
-from gpucommons.scheduler.adapters.trainer.fake import FakeTrainer
 from gpucommons.scheduler.adapters.trainer.intake import Intake, TrainJobs, made_of
 from gpucommons.scheduler.adapters.trainer.settings import TrainerSettings
 from gpucommons.scheduler.client import AsyncSchedulerClient
@@ -34,6 +33,7 @@ from gpucommons.scheduler.operator.following import Follower, LiveObjects, Pace
 from gpucommons.scheduler.service.administration import settings
 from gpucommons.scheduler.service.jobs import jobs
 from tests.scheduler.adapters.trainer.fake_api_server import FakeApiServer
+from tests.scheduler.adapters.trainer.fake_trainer import FakeTrainer
 
 PLACE = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/research/trainjobs"
 SENT = PLACE.replace("research", "sent")
