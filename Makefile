@@ -122,7 +122,7 @@ docs: setup ## Build the documentation into build/docs, and what is translated o
 translations: setup ## Bring the catalogues of translated texts up to date, and say what is left to translate
 	$(BIN)/python -m deploy.translations
 
-moving-picture: setup ## Make the README's moving picture from the pictures in docs/images
+moving-picture: setup ## Record the README's moving picture: the product's story, played in a real browser
 	$(BIN)/python docs/moving_picture.py
 
 dist: setup ## Wheel and sdist into dist/

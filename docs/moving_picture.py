@@ -1,16 +1,27 @@
-"""Makes the moving picture of the README from pictures of the product: ``make moving-picture``.
+"""Records the moving picture of the README: ``make moving-picture``.
 
-The pictures are taken by the tests in a real browser (``tests/ui``) and lie in ``docs/images``. Each
-scene stands long enough to be read, and the whole is played once: what moves for ever disturbs.
+A real browser plays the story of the whole product (``tests/ui``), in which people log in, work, submit,
+are stopped for others and wait in line; its pictures lie in ``docs/images``. Each scene stands long enough
+to be read, and the whole is played once: what moves for ever disturbs. ``--again`` makes it from the
+pictures that are there.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-IMAGES = Path(__file__).parent / "images"
+ROOT = Path(__file__).resolve().parents[1]
+IMAGES = ROOT / "docs" / "images"
+#: What plays the story and takes the pictures.
+STORY = ("tests/ui/test_product.py", "tests/ui/test_first_minutes.py")
 TARGET = IMAGES / "story.webp"
 SIZE, CAPTION = (1000, 720), 48
 SCENE_MS = 4500
@@ -53,5 +64,24 @@ def make(target: Path = TARGET) -> None:
     )
 
 
+def record() -> None:
+    """Play the story, and take its pictures over: all of them or, where one is missing, none."""
+    with tempfile.TemporaryDirectory() as folder:
+        environ = {**os.environ, "GPUCOMMONS_SCREENSHOTS": folder, "REQUIRE_BROWSER": "1"}
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", *STORY]
+        played = subprocess.run(command, cwd=ROOT, env=environ, check=False)
+        taken = {name: Path(folder) / f"product-{name}.png" for name, _ in SCENES}
+        missing = [name for name, path in taken.items() if not path.is_file()]
+        if played.returncode or missing:
+            lacks = f" Not seen: {', '.join(missing)}." if missing else ""
+            sys.exit(f"The story was not played to its end, so the picture stays as it was.{lacks}")
+        for name, path in taken.items():
+            shutil.copyfile(path, IMAGES / f"{name}.png")
+
+
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--again", action="store_true", help="from the pictures that are there")
+    if not parser.parse_args().again:
+        record()
     make()
