@@ -17,6 +17,17 @@ export function longEnough(
   return longer.length > 0 ? Math.min(...longer) : null;
 }
 
+/** So long a trial runs, and so long a run must hold its GPUs to teach. */
+export const TRIAL_S = 300;
+
+/** Fill in a short run of a plan, which goes behind all others: the reader submits it. */
+export function tryPlan(train: TrainModel, plan: IPlan): void {
+  const { maxRunS, priority } = { ...train.form, ...train.beforeTrial };
+  takePlan(train, plan, []);
+  train.beforeTrial = { maxRunS, priority };
+  train.update({ maxRunS: TRIAL_S, priority: 'low', overQuota: true });
+}
+
 /** Fill in what a plan says: the reader submits it. `limits` are the time limits on offer. */
 export function takePlan(
   train: TrainModel,
@@ -24,6 +35,8 @@ export function takePlan(
   limits: readonly (number | null)[]
 ): void {
   const { milli_gpu, workers, launcher, pool } = plan;
+  train.update(train.beforeTrial);
+  train.beforeTrial = {};
   const maxRunS = longEnough(train.form.maxRunS, plan.run_s.high, limits);
   train.resize(milli_gpu);
   const sizes = { workers, minWorkers: workers, maxWorkers: workers };

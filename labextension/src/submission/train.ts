@@ -41,6 +41,8 @@ export class TrainModel {
 
   readonly changed = new Signal<this, void>(this);
   form: Readonly<ITrainForm> = EMPTY_FORM;
+  /** Of the form, before it was filled in for a trial. */
+  beforeTrial: Partial<ITrainForm> = {};
   /** Of number fields what was typed there and cannot be taken. */
   typed: Readonly<Typed> = {};
 
@@ -290,7 +292,8 @@ export class TrainModel {
       this._key = null;
       this._isEdited = false;
       // A plan is for one job: so is the pool that it named.
-      const next = form.plan ? { plan: '', pool: '' } : {};
+      const next = form.plan ? { plan: '', pool: '', ...this.beforeTrial } : {};
+      this.beforeTrial = {};
       this.form = { ...form, ...next, name: '', isScheduled: false };
       if (form.source.kind === 'job') {
         this._isChosen = false;

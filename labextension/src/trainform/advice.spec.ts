@@ -7,7 +7,7 @@ import { expect, it, vi } from 'vitest';
 
 import { PanelContext } from '../components/context';
 import type { IAdvice, IPlan, IPlanQuestion } from '../server/plans';
-import { takePlan } from '../submission/plan';
+import { takePlan, tryPlan } from '../submission/plan';
 import { jobRequest } from '../submission/request';
 import { TrainModel } from '../submission/train';
 import { makeJob, msg } from '../testing/make';
@@ -343,6 +343,21 @@ it('fills the form with a plan, as an existing launcher runs it', () => {
 
   train.prefill(makeJob());
   expect(jobRequest(train.form)).not.toHaveProperty('pools', ['train']);
+});
+
+it('tries a plan for five minutes at low priority, and has the form as it was again', () => {
+  const train = made();
+  train.update({ maxRunS: 7200, priority: 'high' });
+  tryPlan(train, PLAN);
+  expect(train.form).toMatchObject({
+    plan: PLAN.id,
+    milliGpu: 4000,
+    maxRunS: 300,
+    priority: 'low'
+  });
+  tryPlan(train, PLAN);
+  takePlan(train, PLAN, [7200]);
+  expect(train.form).toMatchObject({ maxRunS: 7200, priority: 'high' });
 });
 
 it('never leaves the plan less time than it may need', () => {

@@ -8,7 +8,7 @@ import { Fragment, h } from '../components/h';
 import { sorted } from '../model/jobs';
 import { told } from '../server/api';
 import type { IAdvice, IPlan } from '../server/plans';
-import { takePlan } from '../submission/plan';
+import { takePlan, tryPlan } from '../submission/plan';
 import { duration } from '../text/format';
 import { moment } from '../text/moment';
 import { SelectField } from './fields';
@@ -339,7 +339,22 @@ function Plan(props: { plan: IPlan; advice: IAdvice }): React.JSX.Element {
         }}
       >
         {trans.__('Use this plan')}
-      </ActionButton>
+      </ActionButton>{' '}
+      {plan.id ? (
+        <ActionButton
+          onClick={() => {
+            tryPlan(train, plan);
+            setSaid(
+              trans.__(
+                'In the form now: five minutes of it, at low priority, on GPUs that may be borrowed. Submit starts it; its speed and memory then stand beside this plan on its page, and the next plans learn from them.'
+              )
+            );
+            train.goTo('workers');
+          }}
+        >
+          {trans.__('Try it for five minutes')}
+        </ActionButton>
+      ) : null}
       <p className="gc-Muted gc-Hint" role="status">
         {said}
       </p>

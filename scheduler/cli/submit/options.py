@@ -23,6 +23,8 @@ _AFTER = {
 _DEFAULT_ROLE = {"count": 1, "milli_gpu": 0, "memory_mib": 1024}
 #: One of them says how large a worker is.
 _SIZES = {"milli_gpu", "gpu_memory_mib"}
+#: As long as a run must hold its GPUs to teach.
+_TRIAL_S = 300
 _BY_NAME = ("env", "secrets", "labels")
 
 
@@ -174,6 +176,13 @@ def _add_plan(command: argparse.ArgumentParser) -> None:
         help="the plan of `gpucommons advise` that it follows: shown beside what came",
     )
     command.add_argument(
+        "--try",
+        dest="trial",
+        action="store_true",
+        help="run the plan for five minutes at low priority: its speed and memory stand beside what the"
+        " plan said, and the next plans learn from them",
+    )
+    command.add_argument(
         "--max-price",
         type=float,
         metavar="N",
@@ -232,6 +241,11 @@ def all_options(
 
 def given_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Fields of the request that were named."""
+    if arguments.trial and not arguments.plan:
+        raise BadRequest(
+            "--try tries a plan: name it (--plan ID), as `gpucommons advise` prints it."
+        )
+    trial = {"max_run_s": _TRIAL_S, "priority": "low"} if arguments.trial else {}
     named = {
         "name": arguments.name,
         "team": arguments.team,
@@ -258,6 +272,7 @@ def given_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "kind": "retrain" if arguments.retrain else None,
         "plan": arguments.plan,
         "labels": _pairs(arguments.label, "--label"),
+        **trial,
     }
     return {name: value for name, value in named.items() if value not in (None, [], {})}
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.eviction_cause import StopCause, stop_cause
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import Attempt, Millis, PoolName, State, Workload
@@ -159,6 +160,9 @@ def _other_steps(seen: Seen, plan: ChosenPlan) -> str | None:
         return why
     progress = seen.workload.progress
     total = None if progress is None else progress.total_steps
+    if total is None and _ended_at_its_limit(seen.workload):
+        # A trial: it was never to make all of them.
+        return None
     if total is None:
         if not is_final(seen.workload):
             return "it has not said how many steps it makes"
@@ -166,6 +170,11 @@ def _other_steps(seen: Seen, plan: ChosenPlan) -> str | None:
     if abs(total - plan.steps) > max(1.0, plan.steps * _SAME_COUNT):
         return f"it counted {total:,} steps where the plan had {plan.steps:,}"
     return None
+
+
+def _ended_at_its_limit(workload: Workload) -> bool:
+    last = workload.attempts[-1] if workload.attempts else None
+    return is_final(workload) and stop_cause(last) == StopCause.MAX_RUN
 
 
 def other_unit(points: Sequence[LogPoint]) -> str | None:

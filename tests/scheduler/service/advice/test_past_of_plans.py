@@ -19,7 +19,6 @@ from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import advice
 from gpucommons.scheduler.service.advice import past
 from gpucommons.scheduler.service.advice.plan_beside_outcome import finish_of, plan_record
-from gpucommons.scheduler.service.advice.plan_outcomes import median_step_s
 from gpucommons.scheduler.service.jobs import jobs, run_again
 from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.service import Service
@@ -411,21 +410,6 @@ def test_a_range_that_began_before_it_was_said_judges_no_clock(world: ServiceWor
     assert next(row for row in found.clocks if row.what == "Job starts").share.of == 0
     assert found.waits == []
     assert found.notes == ["1 range left out that began before it was said: a clock was set back."]
-
-
-@pytest.mark.parametrize("jump_min", [-600, -1, 1, 600])
-def test_a_clock_that_jumps_while_a_job_runs_does_not_move_the_seconds_of_its_steps(
-    jump_min: int,
-) -> None:
-    points = [
-        LogPoint(
-            attempt_number=1,
-            step=step,
-            at_ms=Millis(10**12 + step * 2000 + (jump_min * MINUTE if step > 50 else 0)),
-        )
-        for step in range(1, 101)
-    ]
-    assert median_step_s(points, {1}) == 2.0
 
 
 def test_few_cases_get_no_share(world: ServiceWorld) -> None:
