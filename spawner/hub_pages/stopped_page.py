@@ -91,7 +91,11 @@ def _lost(kept: KeptKernelsView | None, *, in_order: bool) -> str:
         )
     if kept is None:
         return gettext("Its kernels and terminals ended with it: their variables are lost.")
-    return gettext("Its terminals ended with it, and all of its kernels but what is named as kept.")
+    if kept.variables:
+        return gettext(
+            "All else of the kernels that are not kept whole; its terminals, if there were any."
+        )
+    return gettext("Its terminals and other kernels, if there were any.")
 
 
 def _size(last: Mapping[str, object]) -> str:

@@ -116,8 +116,15 @@ def test_kernels_are_kept_only_where_that_was_reported() -> None:
     said = stopped_words(offers(kept=KEPT), HALF, keeps_files=True)
 
     assert said.kept == ("Saved files.", "2 kernels (1.0 GiB), until 3 December.")
+    # Whether there were others it does not tell: nothing is called lost that may never have been.
+    assert said.lost == ("Its terminals and other kernels, if there were any.",)
+
+
+def test_of_kernels_whose_variables_are_kept_the_rest_is_lost() -> None:
+    said = stopped_words(offers(kept=KEPT | {"variables": 2}), HALF, keeps_files=True)
+
     assert said.lost == (
-        "Its terminals ended with it, and all of its kernels but what is named as kept.",
+        "All else of the kernels that are not kept whole; its terminals, if there were any.",
     )
 
 
@@ -134,7 +141,7 @@ async def test_who_stopped_it_themselves_reads_what_is_kept(
     kept = [one.get_text(strip=True) for one in found.select('[data-gpucommons="kept"]')]
     assert kept == ["Saved files.", "2 kernels (1.0 GiB), until 3 December."]
     (lost,) = found.select('[data-gpucommons="lost"]')
-    assert lost.get_text(strip=True).startswith("Its terminals ended with it")
+    assert lost.get_text(strip=True) == "Its terminals and other kernels, if there were any."
 
 
 def test_of_who_never_started_nothing_is_said() -> None:
@@ -263,5 +270,9 @@ async def test_what_its_own_user_stopped_starts_again_with_one_press() -> None:
     assert [link["href"] for link in links] == [
         "/hub/spawn/alice?next=%2Fuser%2Falice%2Flab&opt-again=1"
     ]
-    # The hub's own button still leads to the form.
-    assert found.select_one("#start") is not None
+    # Below the page's heading, beside the way to the form.
+    (heading,) = found.select("h1")
+    assert links[0] in heading.find_all_next("a")
+    (form,) = found.select("#start")
+    assert form.get_text(strip=True) == "Another size…"
+    assert form["href"] == "/hub/spawn/alice?next=%2Fuser%2Falice%2Flab"
