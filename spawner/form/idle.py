@@ -70,7 +70,14 @@ def choices(
     hibernate = {True: _ON_IDLE["hibernate"], False: _HIBERNATE_NOT, None: _HIBERNATE_WHERE}
     said = {**_ON_IDLE, "hibernate": hibernate[may_keep_kernels]}
     words = {name: gettext(text) for name, text in said.items()}
-    found = [name for name in words if any(name in allowed for allowed in pools.values())]
+    first = {allowed[0] for allowed in pools.values() if allowed}
+    rule = first if len(first) == 1 else set()
+    # What every pool does by itself is said by the first choice.
+    found = [
+        name
+        for name in words
+        if name not in rule and any(name in allowed for allowed in pools.values())
+    ]
     chosen = last.get("on_idle")
     return (
         ("", _as_the_pool_says(pools, words), chosen not in found),
