@@ -9,6 +9,8 @@ from pydantic import ValidationError
 
 from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device
+from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.files.yaml_text import read_yaml
 from gpucommons.scheduler.models import ConfigModel, PoolModel, QuotaModel, TeamModel
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
@@ -39,6 +41,15 @@ def read_config(path: Path) -> ConfigModel:
     except ValidationError as error:
         message = f"{path}: {field_sentences(text, error)}"
         raise ValueError(message) from None
+
+
+def config_in_force(socket: Path, otherwise: ConfigModel) -> ConfigModel:
+    """What the scheduler goes by; what the file says where it does not tell."""
+    try:
+        with SchedulerClient(f"unix:{socket}") as scheduler:
+            return scheduler.send(calls.get_config())
+    except SchedulerError:
+        return otherwise
 
 
 def find_devices(folder: StateFolder) -> tuple[Device, ...]:

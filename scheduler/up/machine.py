@@ -6,14 +6,19 @@ import asyncio
 import os
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.hibernation.criu import find_criu
 from gpucommons.scheduler.models import ConfigModel
 from gpucommons.scheduler.up import part_logs
-from gpucommons.scheduler.up.configuration import find_devices, make_config, read_config
+from gpucommons.scheduler.up.configuration import (
+    config_in_force,
+    find_devices,
+    make_config,
+    read_config,
+)
 from gpucommons.scheduler.up.hub_control import HubControl
 from gpucommons.scheduler.up.hub_files import admitted, teams_of, write_facts, write_hub_files
 from gpucommons.scheduler.up.parts import (
@@ -117,6 +122,8 @@ class _Run:
         for part in other_parts(plan.machine):
             _say(STARTS[part.name])
             await self._start(Child(part, on_start=self._note))
+            if part.name == "scheduler" and plan.started_before:
+                plan = await asyncio.to_thread(self._with_teams_in_force, plan)
         _say(self._welcome(plan))
 
     async def _keep_logs_short(self) -> None:
@@ -138,16 +145,25 @@ class _Run:
             config=path,
             base_env=env,
         )
-        if settings.hub:
-            write_hub_files(machine, config)
-        elif settings.beside:
-            write_facts(machine, config)
+        self._tell_hub(machine, config)
         return _Plan(
             machine=machine,
             config=config,
             devices=devices,
             started_before=folder.database.exists(),
         )
+
+    def _tell_hub(self, machine: Machine, config: ConfigModel) -> None:
+        if self._settings.hub:
+            write_hub_files(machine, config)
+        elif self._settings.beside:
+            write_facts(machine, config)
+
+    def _with_teams_in_force(self, plan: _Plan) -> _Plan:
+        """Before the hub starts: teams were changed since the file was read, and their members log in."""
+        config = config_in_force(self._folder.root / "api.sock", plan.config)
+        self._tell_hub(plan.machine, config)
+        return replace(plan, config=config)
 
     async def _start(self, child: Child) -> None:
         self._children.append(child)
@@ -168,13 +184,14 @@ class _Run:
             settings=self._settings,
             folder=self._folder,
             users=tuple(admitted(self._settings, teams_of(plan.config))),
-            teams=None if plan.started_before else teams,
+            teams=teams,
             devices=plan.devices,
             config=plan.machine.config,
             password=self._folder.password.read_text().strip(),
             lacks_criu=sys.platform.startswith("linux")
             and find_criu(clean_env(os.environ)) is None,
             named_criu=named_criu(os.environ),
+            started_before=plan.started_before,
         )
         return welcome_text(summary)
 

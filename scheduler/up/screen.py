@@ -29,8 +29,8 @@ class Summary:
     folder: StateFolder
     #: Who may log in.
     users: Sequence[str]
-    #: Members of each team, as configured; None after the first start: the file is read while there are no teams.
-    teams: Mapping[str, Sequence[str]] | None
+    #: Members of each team in force.
+    teams: Mapping[str, Sequence[str]]
     devices: Sequence[Device]
     config: Path
     password: str = field(repr=False)
@@ -38,6 +38,8 @@ class Summary:
     lacks_criu: bool = False
     #: Where the caller said that it is.
     named_criu: str = ""
+    #: Teams are the scheduler's own: the file is read only while there are none.
+    started_before: bool = False
 
 
 def welcome_text(summary: Summary) -> str:
@@ -76,7 +78,7 @@ def _login_rows(summary: Summary) -> list[tuple[str, str]]:
 
 
 def _quotas_text(summary: Summary) -> str:
-    if summary.teams is not None:
+    if not summary.started_before:
         return str(summary.config)
     return f"those of `gpucommons teams` ({summary.config} is read only while there are no teams)"
 
@@ -84,14 +86,11 @@ def _quotas_text(summary: Summary) -> str:
 def _users_text(summary: Summary) -> str:
     """``alice (vision), bob (nlp), admin (GPU admin)``."""
     texts = []
-    teams = summary.teams or {}
     for user in summary.users:
-        roles = [team for team, members in teams.items() if user in members]
+        roles = [team for team, members in summary.teams.items() if user in members]
         if user in summary.settings.admins:
             roles.append("GPU admin")
-        if not roles and summary.teams is not None:
-            roles.append("in no team")
-        texts.append(f"{user} ({', '.join(roles)})" if roles else user)
+        texts.append(f"{user} ({', '.join(roles) or 'in no team'})")
     return ", ".join(texts) or "nobody: add members to the teams"
 
 
@@ -111,7 +110,6 @@ def _gpus_text(devices: Sequence[Device]) -> str:
 
 def _warnings(summary: Summary) -> list[str]:
     settings = summary.settings
-    teams = summary.teams
     lines = []
     if settings.admission == "trusted" and not settings.beside:
         lines.append(
@@ -128,14 +126,21 @@ def _warnings(summary: Summary) -> list[str]:
             f"Only {settings.account!r} may log in, because everything runs as that account."
             " --trusted-users admits the members of all teams, with nothing that isolates them."
         )
-        if teams is not None and not any(settings.account in users for users in teams.values()):
-            lines.append(f"{settings.account!r} is in no team of {summary.config}: add it there.")
+        if not any(settings.account in users for users in summary.teams.values()):
+            lines.append(_in_no_team(summary))
     if summary.lacks_criu:
         lines.append(
             "Kernels of stopped notebook servers and the memory of stopped jobs are not kept:"
             f" {_why_no_criu(summary)}"
         )
     return lines
+
+
+def _in_no_team(summary: Summary) -> str:
+    account = summary.settings.account
+    if summary.started_before:
+        return f"{account!r} is in no team: add it to one with `gpucommons apply`."
+    return f"{account!r} is in no team of {summary.config}: add it there."
 
 
 def _why_no_criu(summary: Summary) -> str:

@@ -139,10 +139,7 @@ def _slow(slow: models.SlowView) -> str:
 
 def _device(device: models.DeviceView) -> tuple[object, str, str]:
     kind = device.kind + (" (simulated)" if device.simulated else "")
-    holds = (
-        f"{hold.name or hold.team} {format_milli_gpu(hold.milli_gpu)} ({_said(hold)})"
-        for hold in device.holds
-    )
+    holds = (f"{_named(hold)} ({_said(hold)})" for hold in device.holds)
     ill = device.unhealthy
     if ill is None:
         return device.index, kind, ", ".join(holds) or "free"
@@ -151,6 +148,14 @@ def _device(device: models.DeviceView) -> tuple[object, str, str]:
     else:
         state = f"was unhealthy ({ill.text}): takes work when it stays well for a minute"
     return device.index, kind, "; ".join((*holds, state))
+
+
+def _named(hold: models.HoldView) -> str:
+    """By its name where that says more than what it is."""
+    share = format_milli_gpu(hold.milli_gpu)
+    if hold.name == "notebook" and hold.shown_as.startswith("notebook"):
+        return share
+    return f"{hold.name or hold.team} {share}"
 
 
 def _said(hold: models.HoldView) -> str:

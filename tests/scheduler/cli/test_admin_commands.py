@@ -221,6 +221,7 @@ def test_the_capacity_map_shows_who_holds_what(
 
     assert f"{job.name} 1 (" in text
     assert " ½ (notebook · ann)" in text
+    assert "notebook ½" not in text, "what it is is said once"
     assert ["c1", "cpu", "ready", "no", "GPU"] in rows(text)
     by_rest = admin.send(calls.nodes()).model_dump(mode="json")
     assert cli("nodes", "--output", "json", by="root").json == by_rest

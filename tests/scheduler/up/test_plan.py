@@ -317,12 +317,13 @@ def screen(
             settings=wanted,
             folder=folder,
             users=admitted(wanted, teams),
-            teams=None if started_before else teams,
+            teams=teams,
             devices=devices,
             config=Path("gpucommons.yaml"),
             password="correct horse",
             lacks_criu=lacks_criu,
             named_criu=named_criu,
+            started_before=started_before,
         )
     )
 
@@ -346,8 +347,9 @@ def test_after_the_first_start_the_file_is_not_named_as_what_is_in_force(
     assert "Quotas    gpucommons.yaml" in first
     assert "Quotas    those of `gpucommons teams`" in later
     assert "gpucommons.yaml is read only while there are no teams" in later
-    # Who is in which team may have been changed since.
-    assert "ada, admin (GPU admin), alice" in later
+    # Teams are those in force, at each start.
+    assert "ada (vision), admin (GPU admin), alice (vision)" in first
+    assert "ada (vision), admin (GPU admin), alice (vision)" in later
 
 
 def test_the_screen_says_that_only_one_user_is_admitted(folder: StateFolder) -> None:
