@@ -35,6 +35,7 @@ _SWEEPS = (
     _("Its budget of %(hours)s GPU-hours is used up."),
     _("All its jobs are over."),
     _("All of it was tried."),
+    _("All its trials are over."),
     _("The first %(count)s trials came to nothing: %(why_text)s"),
     _("The first %(count)s trials came to nothing: %(why_rest)s"),
     _("It was cancelled."),

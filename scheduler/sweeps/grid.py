@@ -14,18 +14,20 @@ _MOST_CASES = 20_000
 
 
 def points(parameter: Parameter) -> tuple[Value, ...] | None:
-    """What a grid tries of one parameter; None where its range has no steps."""
+    """All values of one parameter, each once; None where its range has no steps."""
     if parameter.choices:
-        return parameter.choices
-    if parameter.integer and not parameter.log and parameter.step is None:
-        step = 1.0
-    elif parameter.step is not None:
-        step = parameter.step
-    else:
+        return tuple(dict.fromkeys(parameter.choices))
+    if parameter.step is None and not parameter.integer:
         return None
+    step = 1.0 if parameter.step is None else parameter.step
     count = int(min(MOST, (parameter.high - parameter.low) / step + 1e-9)) + 1
     found = [parameter.low + index * step for index in range(count)]
-    return tuple(round(one) if parameter.integer else round(one, 12) for one in found)
+    return tuple(round(one) if parameter.integer else on_step(one) for one in found)
+
+
+def on_step(value: float) -> float:
+    """As people would write it: 0.3 and not 0.30000000000000004, whoever comes to it."""
+    return round(value, 12)
 
 
 class Grid:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpucommons.scheduler.core.model.types import Millis, State
+from gpucommons.scheduler.sweeps.search_space import all_tried
 from gpucommons.scheduler.sweeps.successive_halving import is_held, promotable
 from gpucommons.scheduler.sweeps.sweep import OVER, Sweep, Trial, TrialState
 
@@ -146,8 +147,13 @@ def _ending(sweep: Sweep, trials: Sequence[Trial], now_ms: Millis) -> str:
         return why
     if len(trials) < sweep.count or any(_goes_on(one) for one in trials):
         return ""
-    all_over = "All its jobs are over." if sweep.given else "All of it was tried."
-    return "" if promotable(sweep, trials) else all_over
+    return "" if promotable(sweep, trials) else _all_over(sweep, trials)
+
+
+def _all_over(sweep: Sweep, trials: Sequence[Trial]) -> str:
+    if sweep.given:
+        return "All its jobs are over."
+    return "All of it was tried." if all_tried(sweep, trials) else "All its trials are over."
 
 
 def _goes_on(trial: Trial) -> bool:

@@ -18,19 +18,19 @@ from typing import Any
 
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.parents import ParentId
-from gpucommons.scheduler.sweeps.grid import MOST, Grid, points
+from gpucommons.scheduler.sweeps.grid import MOST, Grid, on_step, points
 from gpucommons.scheduler.sweeps.importance import distribution
 from gpucommons.scheduler.sweeps.search_space import NO_OPTUNA
 from gpucommons.scheduler.sweeps.sweep import (
     OVER,
     Parameter,
+    Setting,
     Sweep,
     Trial,
-    Value,
     Values,
+    setting,
 )
 
-_Setting = frozenset[tuple[str, Value]]
 #: What was run already is drawn again so often; then one that nobody ran is looked for.
 _DRAWN_AGAIN = 20
 #: Those that are looked for do not come from one corner of the space.
@@ -55,7 +55,7 @@ class Sampler:
             if study is None:
                 study = self._studies[sweep.sweep_id] = _Study(sweep)
             study.learn(trials)
-            values = [study.draw(trials, first + index) for index in range(count)]
+            values = [study.draw(first + index) for index in range(count)]
         return [Trial(number=number, values=one) for number, one in enumerate(values, first)]
 
     def forget(self, keep: Iterable[ParentId]) -> None:
@@ -91,8 +91,10 @@ class _Study:
         #: As they were when they were looked at last: of nearly all of thousands nothing is new.
         self._seen: dict[int, Trial] = {}
         #: Values of so many trials, the first ones: what is drawn stays as it is.
-        self._tried: set[_Setting] = set()
+        self._tried: set[Setting] = set()
         self._counted = 0
+        #: Drawn since it learned last: they are among the trials of the next look, if they are stored.
+        self._drawn: set[Setting] = set()
 
     def learn(self, trials: Sequence[Trial]) -> None:
         """What came of those that there are."""
@@ -104,22 +106,28 @@ class _Study:
                 self._seen[one.number] = one
         if len(trials) < self._counted:  # the last ones were never stored
             self._tried, self._counted = set(), 0
-        self._tried.update(_setting(one.values) for one in trials[self._counted :])
+        self._tried.update(setting(one.values) for one in trials[self._counted :])
         self._counted = len(trials)
+        self._drawn.clear()
 
-    def draw(self, trials: Sequence[Trial], number: int) -> Values:
-        """The values of one more, beside those that it has learned of."""
+    def draw(self, number: int) -> Values:
+        """The values of one more, beside those that it has learned of and those drawn since."""
         asked, values = self._ask()
         for again in range(_DRAWN_AGAIN):
-            if _setting(values) not in self._tried:
+            if self._is_new(values):
                 break
             # What was run says nothing new when it runs again.
             self._study.tell(asked, state=self._states.FAIL)
             if again == _DRAWN_AGAIN - 1 and (left := self._untried()):
-                self._study.enqueue_trial(dict(left[len(trials) * _STRIDE % len(left)]))
+                self._study.enqueue_trial(dict(left[number * _STRIDE % len(left)]))
             asked, values = self._ask()
         self._open[number] = asked.number
+        self._drawn.add(setting(values))
         return values
+
+    def _is_new(self, values: Values) -> bool:
+        one = setting(values)
+        return one not in self._tried and one not in self._drawn
 
     def _begin_anew(self, rung: int, trials: Sequence[Trial]) -> None:
         """With what trials had at another rung; of those that run nothing is known yet."""
@@ -142,7 +150,7 @@ class _Study:
         if any(points(one) is None for one in self._sweep.space):
             return []
         everything = islice(Grid(self._sweep.space).combinations(), MOST)
-        return [one for one in everything if _setting(one) not in self._tried]
+        return [one for one in everything if self._is_new(one)]
 
     def _tell(self, trial: Trial) -> None:
         """What it had at the rung where trials are compared; else how it ended."""
@@ -181,10 +189,6 @@ def _rung_to_learn_from(sweep: Sweep, trials: Sequence[Trial]) -> int:
     return max((rung for rung, count in known.items() if count >= enough), default=0)
 
 
-def _setting(values: Values) -> _Setting:
-    return frozenset(values.items())
-
-
 def _value(sweep: Sweep, trial: Trial, rung: int) -> float | None:
     if sweep.halving is None or not trial.at_rungs:
         return trial.best if trial.state in OVER else None
@@ -200,9 +204,10 @@ def _suggest(asked: Any, parameter: Parameter) -> Any:
         step = 1 if parameter.step is None else int(parameter.step)
         low, high = int(parameter.low), int(parameter.high)
         return asked.suggest_int(name, low, high, log=parameter.log, step=step)
-    return asked.suggest_float(
-        name, parameter.low, parameter.high, log=parameter.log, step=parameter.step
-    )
+    ends = (parameter.low, parameter.high)
+    if parameter.step is None:
+        return asked.suggest_float(name, *ends, log=parameter.log)
+    return on_step(asked.suggest_float(name, *ends, step=parameter.step))
 
 
 def _optuna() -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.sweeps.grid import MOST, Grid, points
-from gpucommons.scheduler.sweeps.sweep import Parameter
+from gpucommons.scheduler.sweeps.sweep import Parameter, Sweep, Trial, setting
 
 NO_OPTUNA = (
     "sampler: tpe and random need Optuna where the scheduler runs: pip install 'gpucommons[sweeps]'"
@@ -125,6 +125,12 @@ def most_trials(space: Sequence[Parameter], sampler: str) -> int:
         return check_grid(space)
     except Misconfigured:
         return MOST  # ranges without steps, or more than anybody would try
+
+
+def all_tried(sweep: Sweep, trials: Sequence[Trial]) -> bool:
+    """Whether there is no setting of its space that these trials leave out."""
+    different = len({setting(one.values) for one in trials})
+    return different < MOST and different >= most_trials(sweep.space, sweep.sampler)
 
 
 def check_sampler(sampler: str) -> None:

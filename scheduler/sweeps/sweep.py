@@ -13,6 +13,13 @@ from gpucommons.scheduler.parents import TASK_INDEX, ParentId, ParentKind
 #: What a parameter may be.
 Value = str | int | float | bool
 Values = Mapping[str, Value]
+#: Values whatever their order: two trials that have the same one would say the same.
+Setting = frozenset[tuple[str, Value]]
+
+
+def setting(values: Values) -> Setting:
+    """What tells these values from those of another trial."""
+    return frozenset(values.items())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -248,7 +248,7 @@ def test_a_sweep_that_was_over_and_is_added_to_is_seen_to_its_new_end(world: Ser
                 tell(world, job, 1, 0.5)
             world.pass_time(MINUTE)
         view = look(world, made.id)
-        assert (view.begun, view.text, live(world)) == (trials, "All of it was tried.", [])
+        assert (view.begun, view.text, live(world)) == (trials, "All its trials are over.", [])
         more = models.MoreBudgetRequest(trials=3)
         sweeps.add_to_budget(world.service, world.principal("ann"), made.id, more)
 

@@ -116,7 +116,22 @@ def test_a_wake_whose_order_was_lost_is_asked_for_again() -> None:
 def test_it_is_over_when_all_are_drawn_and_none_may_pass() -> None:
     done = Trial(number=2, values={}, state=TrialState.DONE, at_rungs=(0.1,), promoted=1, best=0.1)
     found = decided(trial(1, 0.3), done, trial(3, 0.2))
-    assert (found.ended_text, found.cancels) == ("All of it was tried.", (1, 3))
+    assert (found.ended_text, found.cancels) == ("All its trials are over.", (1, 3))
+
+
+def test_all_of_it_was_tried_is_said_of_different_settings_alone() -> None:
+    seeds = replace(SWEEP, space=(Parameter(name="seed", choices=(1, 2, 3)),), halving=None)
+
+    def ended(*drawn: int) -> str:
+        trials = [
+            Trial(number=number, values={"seed": seed}, state=TrialState.DONE, best=0.1)
+            for number, seed in enumerate(drawn, 1)
+        ]
+        return decide(seeds, trials, {}, Millis(1)).ended_text
+
+    assert ended(3, 1, 2) == "All of it was tried."
+    # As an earlier release drew them.
+    assert ended(3, 1, 1) == "All its trials are over."
 
 
 def test_values_reach_a_script_as_arguments_in_their_places_or_as_variables() -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import cycle
 from typing import Any
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
 from gpucommons.scheduler.parents import ParentId, ParentKind
 from gpucommons.scheduler.sweeps.sampling import Sampler
-from gpucommons.scheduler.sweeps.search_space import most_trials
+from gpucommons.scheduler.sweeps.search_space import all_tried, most_trials
 from gpucommons.scheduler.sweeps.sweep import Budget, Parameter, Sweep, Trial, TrialState
 
 CHOICES = (
@@ -38,7 +41,7 @@ def a_sweep(sampler: str, space: tuple[Parameter, ...] = CHOICES) -> Sweep:
     )
 
 
-def settings(trials: list[Trial]) -> list[frozenset[tuple[str, Any]]]:
+def settings_of(trials: list[Trial]) -> list[frozenset[tuple[str, Any]]]:
     return [frozenset(one.values.items()) for one in trials]
 
 
@@ -55,9 +58,81 @@ def drawn(sweep: Sweep, count: int, score: Mapping[str, float]) -> list[Trial]:
 @pytest.mark.parametrize("sampler", ["tpe", "random"])
 def test_every_setting_of_a_small_space_is_run_once_before_any_twice(sampler: str) -> None:
     trials = drawn(a_sweep(sampler), 16, {"sgd": 0.9})
-    assert len(set(settings(trials))) == 16
+    assert len(set(settings_of(trials))) == 16
     # What earlier releases let go on with more trials than settings goes on.
     assert len(drawn(a_sweep(sampler), 17, {"sgd": 0.9})) == 17
+
+
+@st.composite
+def finite_spaces(draw: st.DrawFn) -> tuple[Parameter, ...]:
+    """Of every kind that can be gone through, the second one perhaps under a condition."""
+    found: list[Parameter] = []
+    for place in range(draw(st.integers(1, 3))):
+        name, low = f"p{place}", draw(st.integers(1, 3))
+        step, steps = draw(st.sampled_from([0.1, 0.25, 1.0])), draw(st.integers(1, 3))
+        choices = draw(st.lists(st.sampled_from([32, 64, "adam", 0.5, True, 1]), min_size=1))
+        one = draw(
+            st.sampled_from(
+                [
+                    Parameter(name=name, choices=tuple(choices)),
+                    Parameter(name=name, low=low, high=low + steps, integer=True),
+                    Parameter(name=name, low=low, high=low + steps, integer=True, log=True),
+                    Parameter(name=name, low=low, high=round(low + steps * step, 2), step=step),
+                ]
+            )
+        )
+        if found and draw(st.booleans()) and found[0].choices:
+            one = replace(one, when={found[0].name: found[0].choices[:1]})
+        found.append(one)
+    return tuple(found)
+
+
+@given(
+    space=finite_spaces(),
+    sampler=st.sampled_from(["tpe", "random", "grid"]),
+    batches=st.lists(st.integers(1, 8), min_size=1, max_size=8),
+    restarts=st.lists(st.booleans(), min_size=1, max_size=3),
+)
+@settings(max_examples=60)
+def test_each_setting_is_run_once_and_all_before_all_are_said_to_be_tried(
+    space: tuple[Parameter, ...], sampler: str, batches: list[int], restarts: list[bool]
+) -> None:
+    """However many are drawn at once, and whether or not the scheduler dies in between."""
+    most = most_trials(space, sampler)
+    assume(most <= 24)
+    sweep = replace(a_sweep(sampler, space), budget=Budget(trials=most))
+    source, trials = Sampler(), list[Trial]()
+    for batch, restart in zip(cycle(batches), cycle(restarts)):
+        assert not all_tried(sweep, trials)
+        new = source.draw(sweep, trials, min(batch, most - len(trials)))
+        trials += [replace(one, state=TrialState.DONE, best=one.number % 3) for one in new]
+        source = Sampler() if restart else source
+        if len(trials) == most:
+            break
+    assert len(set(settings_of(trials))) == most
+    assert all_tried(sweep, trials)
+
+
+def test_what_is_drawn_at_once_are_different_settings() -> None:
+    """The example of the docs: four settings, all drawn in two looks."""
+    space = (
+        Parameter(name="lr", choices=(0.1, 0.01)),
+        Parameter(name="batch", choices=(32, 64)),
+    )
+    for number in range(20):
+        sweep = replace(a_sweep("tpe", space), sweep_id=ParentId(f"s-{number}"))
+        source, trials = Sampler(), list[Trial]()
+        for count in (1, 3):
+            new = source.draw(sweep, trials, count)
+            trials += [replace(one, state=TrialState.DONE, best=0.5) for one in new]
+        assert len(set(settings_of(trials))) == 4
+
+
+def test_what_was_drawn_and_never_stored_is_drawn_later() -> None:
+    sweep = a_sweep("tpe", (Parameter(name="seed", choices=(1, 2, 3)),))
+    source = Sampler()
+    source.draw(sweep, [], 3)
+    assert len(set(settings_of(source.draw(sweep, [], 3)))) == 3
 
 
 def test_a_sweep_has_no_more_trials_than_there_are_settings() -> None:
