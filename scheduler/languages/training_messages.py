@@ -49,7 +49,18 @@ _SWEEPS = (
         "No trial has told %(metric)s yet, and %(job)s no metric at all: a script prints it, as in"
         " “%(same)s 0.93”, or reports it."
     ),
-    _("It takes %(least)s trials that told %(metric)s; %(count)s have."),
+    _(
+        "Which parameters matter most is not known: that takes %(least)s trials that told"
+        " %(metric)s; %(count)s did."
+    ),
+    _(
+        "Which parameters matter most is not told: that takes %(least)s trials that told"
+        " %(metric)s; this sweep has at most %(count)s."
+    ),
+    _(
+        "Which parameters matter most is told once %(least)s trials have told %(metric)s; %(count)s"
+        " have so far."
+    ),
     _("Not known: %(metric)s was the same in all trials."),
     _(
         "Not known: Optuna works it out, and is not installed where the scheduler runs"

@@ -19,7 +19,9 @@ _NO_OPTUNA = (
 )
 
 
-def importance_of(sweep: Sweep, trials: Sequence[Trial]) -> tuple[dict[str, float], str]:
+def importance_of(
+    sweep: Sweep, trials: Sequence[Trial], *, is_over: bool = False
+) -> tuple[dict[str, float], str]:
     """By parameter, shares of 1, the largest first; else nothing, and why."""
     # A parameter under a condition is not compared: it is there in some of the trials only.
     space = [one for one in sweep.space if not one.when]
@@ -27,7 +29,7 @@ def importance_of(sweep: Sweep, trials: Sequence[Trial]) -> tuple[dict[str, floa
     if not sweep.metric or not space:
         return {}, ""
     if len(told) < FEWEST:
-        return {}, f"It takes {FEWEST} trials that told {sweep.metric}; {len(told)} have."
+        return {}, _too_few(sweep, len(told), is_over=is_over)
     if len({one.best for one in told}) == 1:
         return {}, f"Not known: {sweep.metric} was the same in all trials."
     try:
@@ -35,6 +37,20 @@ def importance_of(sweep: Sweep, trials: Sequence[Trial]) -> tuple[dict[str, floa
     except ImportError:
         return {}, _NO_OPTUNA
     return _worked_out(optuna, sweep, space, told), ""
+
+
+def _too_few(sweep: Sweep, told: int, *, is_over: bool) -> str:
+    what = "Which parameters matter most"
+    if is_over:
+        return (
+            f"{what} is not known: that takes {FEWEST} trials that told {sweep.metric}; {told} did."
+        )
+    if sweep.count < FEWEST:
+        return (
+            f"{what} is not told: that takes {FEWEST} trials that told {sweep.metric}; this"
+            f" sweep has at most {sweep.count}."
+        )
+    return f"{what} is told once {FEWEST} trials have told {sweep.metric}; {told} have so far."
 
 
 def _worked_out(

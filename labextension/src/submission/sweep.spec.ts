@@ -4,6 +4,7 @@ import {
   EMPTY_DRAFT,
   mistakeIn,
   mistakesIn,
+  mostTrials,
   spaceOf,
   wholeRanges
 } from './sweep';
@@ -45,6 +46,38 @@ test('a range of whole numbers is said, and one with a point is of any numbers',
   expect(wholeRanges([{ name: 'x', values: '0, 1', scale: 'choice' }])).toEqual(
     []
   );
+});
+
+test('a sweep has no more trials than there are settings to try', () => {
+  const most = (
+    lines: [values: string, scale: 'even' | 'log' | 'choice'][],
+    trials = '40'
+  ) => {
+    const parameters = lines.map(([values, scale], index) => ({
+      name: `p${index}`,
+      values,
+      scale
+    }));
+    return mostTrials({ ...DRAFT, trials, parameters });
+  };
+  expect(most([['1, 2, 3, 4, 5, 6', 'choice']])).toBe(6);
+  expect(most([['1, 1, 2', 'choice']])).toBe(2);
+  expect(most([['1, 2, 3, 4, 5, 6', 'choice']], '4')).toBe(4);
+  expect(
+    most([
+      ['1 to 3', 'log'],
+      ['0.1, 0.2', 'choice']
+    ])
+  ).toBe(6);
+  expect(most([['0.1 to 0.3 step 0.1', 'even']])).toBe(3);
+  expect(most([['0 to 1 step 0.3', 'even']])).toBe(4);
+  for (const [values, scale] of [
+    ['0.0 to 1', 'even'],
+    ['0.001 to 1', 'log'],
+    ['', 'choice']
+  ] as const) {
+    expect(most([[values, scale]])).toBe(40);
+  }
 });
 
 test('each line and each field that is wrong is told, not the first alone', () => {

@@ -192,6 +192,34 @@ export function wholeRanges(parameters: readonly IParameter[]): IParameter[] {
     .filter(each => NAME.test(each.name));
 }
 
+/** How many trials it may have: as many as were asked for, or as there are settings to try. */
+export function mostTrials(draft: ISweepDraft): number {
+  const space = spaceOf(draft.parameters);
+  const settings = isMistake(space)
+    ? Infinity
+    : Object.values(space).reduce((all: number, one) => all * pointsOf(one), 1);
+  return Math.min(Number(draft.trials), settings);
+}
+
+interface IRange {
+  low: number;
+  high: number;
+  step?: number;
+  type?: string;
+}
+
+/** How many values a parameter may have. */
+function pointsOf(value: unknown): number {
+  if (Array.isArray(value)) {
+    return new Set(value).size;
+  }
+  const { low, high, step, type } = value as IRange;
+  const isWhole = type === undefined && [low, high].every(Number.isInteger);
+  return step === undefined && !isWhole
+    ? Infinity
+    : Math.floor((high - low) / (step ?? 1) + 1e-9) + 1;
+}
+
 export function isMistake(
   found: Space | ISweepMistake
 ): found is ISweepMistake {

@@ -1,9 +1,10 @@
 /** Sentences of a sweep in *Train*, which come with its code. */
 import type { ITrainForm } from '../submission/request';
-import type {
-  IParameter,
-  ISweepDraft,
-  ISweepMistake
+import {
+  type IParameter,
+  type ISweepDraft,
+  type ISweepMistake,
+  mostTrials
 } from '../submission/sweep';
 import type { Messages } from '../text/messages';
 import { samplers } from '../text/samplers';
@@ -47,7 +48,8 @@ export function sweepWords(msg: Messages) {
     },
 
     asOne(draft: ISweepDraft, form: ITrainForm): string {
-      const atOnce = Math.min(Number(draft.atOnce), Number(draft.trials));
+      const trials = mostTrials(draft);
+      const atOnce = Math.min(Number(draft.atOnce), trials);
       const size =
         form.milliGpu === 0
           ? trans.__('Up to %1 trials run at once.', atOnce)
@@ -58,13 +60,18 @@ export function sweepWords(msg: Messages) {
             );
       const hours = draft.gpuHours.trim();
       const most =
-        hours === ''
-          ? trans.__('It ends after %1 trials at most.', draft.trials)
-          : trans.__(
+        hours !== ''
+          ? trans.__(
               'It ends after %1 trials or %2 GPU-h, whichever comes first.',
-              draft.trials,
+              trials,
               hours
-            );
+            )
+          : trials < Number(draft.trials)
+            ? trans.__(
+                'It ends after %1 trials, as many as there are settings.',
+                trials
+              )
+            : trans.__('It ends after %1 trials at most.', trials);
       return `${size} ${most} ${trans.__('In your team’s line the whole sweep counts as one job.')}`;
     },
 

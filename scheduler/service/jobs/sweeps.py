@@ -197,7 +197,7 @@ def figures(service: Service, principal: Principal, ref: str) -> models.SweepFig
     found = _find(service, principal, ref)
     authorization.sweeps.sweep_figures(principal, found.sweep)
     trials = service.store.sweeps.trials(found.sweep.sweep_id)
-    importance, why_not = service.importances.of(found.sweep, trials)
+    importance, why_not = service.importances.of(found, trials)
     return models.SweepFigures(
         gpus=_gpus_in_use(service, found, trials),
         importance=dict(importance),

@@ -59,12 +59,24 @@ def trials(count: int) -> list[Trial]:
 def test_what_decides_explains_most(monkeypatch: pytest.MonkeyPatch) -> None:
     found, why_not = importance_of(BOTH, trials(40))
     assert (why_not, found["lr"] > found["seed"], round(sum(found.values()), 6)) == ("", True, 1)
-    assert importance_of(BOTH, trials(FEWEST - 1)) == (
-        {},
-        "It takes 8 trials that told loss; 7 have.",
-    )
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert importance_of(BOTH, trials(40))[1].startswith("Not known: Optuna works it out")
+
+
+def test_why_it_is_not_told_is_true_also_of_a_sweep_that_is_over_or_small() -> None:
+    assert importance_of(BOTH, trials(FEWEST - 1)) == (
+        {},
+        "Which parameters matter most is told once 8 trials have told loss; 7 have so far.",
+    )
+    small = replace(BOTH, budget=Budget(trials=6))
+    assert importance_of(small, trials(2))[1] == (
+        "Which parameters matter most is not told: that takes 8 trials that told loss; this"
+        " sweep has at most 6."
+    )
+    for sweep in (BOTH, small):
+        assert importance_of(sweep, trials(6), is_over=True)[1] == (
+            "Which parameters matter most is not known: that takes 8 trials that told loss; 6 did."
+        )
 
 
 def test_a_scheduler_that_tells_it_holds_no_package_that_only_others_need() -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
 from gpucommons.scheduler.parents import ParentId, ParentKind
 from gpucommons.scheduler.service.in_memory import importances
-from gpucommons.scheduler.sweeps.sweep import Budget, Sweep, Trial
+from gpucommons.scheduler.sweeps.sweep import Budget, Kept, Standing, Sweep, Trial
 
 
-def a_sweep(number: int = 1) -> Sweep:
-    return Sweep(
+def a_sweep(number: int = 1) -> Kept:
+    sweep = Sweep(
         sweep_id=ParentId(f"s-{number}"),
         kind=ParentKind.SWEEP,
         name=f"search-{number}",
@@ -21,6 +23,7 @@ def a_sweep(number: int = 1) -> Sweep:
         budget=Budget(trials=9),
         request="{}",
     )
+    return Kept(sweep=sweep)
 
 
 def a_trial(number: int, best: float | None = None, best_ms: int = 0) -> Trial:
@@ -31,7 +34,9 @@ def a_trial(number: int, best: float | None = None, best_ms: int = 0) -> Trial:
 def worked_out(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
 
-    def importance_of(sweep: Sweep, trials: list[Trial]) -> tuple[dict[str, float], str]:
+    def importance_of(
+        sweep: Sweep, trials: list[Trial], *, is_over: bool
+    ) -> tuple[dict[str, float], str]:
         found.append(sweep.name)
         return {"lr": sum(one.best or 0 for one in trials)}, ""
 
@@ -50,6 +55,14 @@ def test_nothing_is_worked_out_again_until_a_trial_tells_more(worked_out: list[s
     assert known.of(sweep, [a_trial(1, 0.75, 20)]) == ({"lr": 0.75}, "")
     assert known.of(sweep, [a_trial(1, 0.75, 20), a_trial(2, 0.25, 15)]) == ({"lr": 1.0}, "")
     assert worked_out == ["search-1"] * 3
+
+
+def test_the_end_of_a_sweep_and_a_larger_budget_change_what_is_said(worked_out: list[str]) -> None:
+    known, kept = importances.Importances(), a_sweep()
+    larger = replace(kept, sweep=replace(kept.sweep, budget=Budget(trials=20)))
+    for one in (kept, larger, replace(larger, standing=Standing(ended_ms=Millis(9)))):
+        known.of(one, [a_trial(1, 0.5, 10)])
+    assert len(worked_out) == 3
 
 
 def test_of_many_sweeps_those_that_were_asked_for_last_are_kept(
