@@ -107,15 +107,7 @@ def _take_turns(cycle: CycleState) -> None:
     for workload in ordering.for_guarantee(cycle, entitled, guarantee.upgradable(cycle)):
         guarantee.consider(cycle, workload)
     over_quota.update_hold_backs(cycle)
-    # 5 What is idle goes to over-quota work by weighted fair share, and to work without a GPU. Where
-    #   nothing idle fits, elastic jobs shrink for it: those of its own team, and of teams that have at least
-    #   as much by their share. Where that is not enough, and the job has waited for the pool's `min_run_ms`,
-    #   work of teams that borrow beyond their share is stopped. At the end elastic jobs that this cycle has
-    #   admitted take more workers.
-    for workload in ordering.for_surplus(cycle):
-        over_quota.consider(cycle, workload)
-    for workload in ordering.by_standing(cycle, _just_admitted(cycle)):
-        over_quota.grow(cycle, workload)
+    _lend(cycle)
     # 6 Preemption: inside a team, higher priority stops lower.
     promised = cycle.index.nominated.copy()
     for workload in ordering.by_priority(cycle, preemption.below(cycle).hopeful):
@@ -125,6 +117,21 @@ def _take_turns(cycle: CycleState) -> None:
     if cycle.index.nominated - promised:
         # Whoever was promised devices in steps 6 and 7: what is being cleared for them may do for others, too.
         cycle.ask_for_another_round()
+
+
+def _lend(cycle: CycleState) -> None:
+    # 5 What is idle goes to over-quota work by weighted fair share, and to work without a GPU: first to who
+    #   fits with all that it asks for, then to elastic jobs with fewer workers than they ask for. Where
+    #   nothing idle fits, elastic jobs shrink for it: those of its own team, and of teams that have at least
+    #   as much by their share. Where that is not enough, and the job has waited for the pool's `min_run_ms`,
+    #   work of teams that borrow beyond their share is stopped. At the end elastic jobs that this cycle has
+    #   admitted take more workers.
+    for workload in ordering.for_surplus(cycle):
+        over_quota.consider_whole(cycle, workload)
+    for workload in ordering.for_surplus(cycle, over_quota.takes_fewer):
+        over_quota.consider(cycle, workload)
+    for workload in ordering.by_standing(cycle, _just_admitted(cycle)):
+        over_quota.grow(cycle, workload)
 
 
 def _is_settled(cycle: CycleState) -> bool:

@@ -62,6 +62,54 @@ def test_changes_of_size_are_bounded_and_nothing_saved_is_lost(
     assert steps == sorted(steps)
 
 
+#: Workers that a job asks for, and with how many fewer it would start.
+asked = st.tuples(st.integers(min_value=1, max_value=6), st.integers(min_value=0, max_value=3))
+
+
+@settings(max_examples=50, deadline=None)
+@given(wanted=st.lists(asked, min_size=1, max_size=8), idle=st.integers(min_value=1, max_value=8))
+def test_who_starts_with_fewer_workers_takes_only_what_nobody_takes_whole(
+    wanted: list[tuple[int, int]], idle: int
+) -> None:
+    world = World(a_node(gpus=8), teams=[a_team()])
+    held = world.run(a_job("held", 8000))
+    jobs = [
+        world.submit(
+            a_job(f"job-{number}", workers=workers, min_workers=max(1, workers - fewer))
+            if fewer
+            else a_job(f"job-{number}", workers * 1000)
+        )
+        for number, (workers, fewer) in enumerate(wanted)
+    ]
+    if idle < 8:
+        world.submit(a_job("again", (8 - idle) * 1000, priority="high"))
+    world.end(held)
+    used = {one: _workers(world, one) for one in jobs}
+    waiting = [size for one, (size, _) in zip(jobs, wanted, strict=True) if not used[one]]
+    small = sum(
+        used[one]
+        for one, (size, fewer) in zip(jobs, wanted, strict=True)
+        if fewer and used[one] < size
+    )
+    left = idle - sum(
+        used[one] if fewer else size * used[one]
+        for one, (size, fewer) in zip(jobs, wanted, strict=True)
+    )
+    assert left >= 0
+    assert all(size > left + small for size in waiting)
+    least = [
+        max(1, size - fewer)
+        for one, (size, fewer) in zip(jobs, wanted, strict=True)
+        if not used[one]
+    ]
+    assert all(size > left for size in least), "nothing that fits stays idle"
+
+
+def _workers(world: World, one: WorkloadId) -> int:
+    attempt = world.get(one).current
+    return 0 if attempt is None else len(attempt.placements)
+
+
 def _goes_on(world: World, job: WorkloadId, step: int, minutes: int, scaling: int) -> int:
     """It works at its own speed, reports and saves."""
     attempt = world.get(job).current

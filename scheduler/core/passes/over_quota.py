@@ -14,11 +14,13 @@ from gpucommons.scheduler.core.capacity.affinity import Affinity, affinity_of
 from gpucommons.scheduler.core.capacity.capacity_arrays import is_as_much_free
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
+from gpucommons.scheduler.core.elastic import gain
 from gpucommons.scheduler.core.eviction import policies, solver
 from gpucommons.scheduler.core.lending import kept_from_borrowers
 from gpucommons.scheduler.core.model.demand import (
     Shape,
     borrowing_class,
+    bounds,
     may_have,
     milli_gpu,
     must_have,
@@ -85,11 +87,32 @@ def consider(cycle: CycleState, workload: Workload) -> None:
             return
 
 
-def borrow(cycle: CycleState, workload: Workload) -> bool:
-    """Start it on what is free to borrowers; False where nothing fits it."""
+def consider_whole(cycle: CycleState, workload: Workload) -> None:
+    """Give one workload its turn on what is idle, an elastic one with all that it asks for.
+
+    Where it does not fit so, its turn with fewer workers comes when everybody has had this one: a job that
+    takes the remnants keeps those waiting that fit them whole, and runs for longer.
+    """
+    if workload.nomination is not None or not takes_fewer(workload):
+        consider(cycle, workload)
+        return
+    # Not with more than it was measured to be any faster with.
+    borrow(cycle, workload, fewest=gain.best_size(workload, workload.spec.roles[0].count))
+
+
+def takes_fewer(workload: Workload) -> bool:
+    """It would start with fewer workers than it asks for."""
+    return bounds(workload.spec)[0] < workload.spec.roles[0].count
+
+
+def borrow(cycle: CycleState, workload: Workload, *, fewest: int | None = None) -> bool:
+    """Start it on what is free to borrowers; False where nothing fits it, with so many workers at least."""
     hold_class = borrowing_class(workload.spec)
+    asking = workload
+    if fewest is not None:
+        asking = evolve(workload, spec=evolve(workload.spec, min_workers=fewest))
     with without_its_promise(cycle, workload):
-        found = (_place_free(cycle, workload, pool, hold_class) for pool in workload.spec.pools)
+        found = (_place_free(cycle, asking, pool, hold_class) for pool in workload.spec.pools)
         placements = next(filter(None, found), ())
     if placements:
         admit(cycle, workload, placements, hold_class)

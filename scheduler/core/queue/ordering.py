@@ -267,14 +267,14 @@ class _Contender(NamedTuple):
     team: TeamName
 
 
-def for_surplus(cycle: CycleState) -> Iterator[Workload]:
+def for_surplus(cycle: CycleState, wanted: Wanted = lambda _: True) -> Iterator[Workload]:
     """Line up over-quota work: each time the team that has had least for its weight.
 
     Looks at what teams hold at each step, so what was admitted a moment ago already counts. Work
     without a GPU comes after: there it is the team that holds fewest processors for its weight.
     """
     by_team: dict[_Contender, list[_ClassHead]] = {}
-    for key, head in _heads(cycle, lambda key: (-PRIORITIES[key.priority],)):
+    for key, head in _heads(cycle, lambda key: (-PRIORITIES[key.priority],), wanted):
         without_gpu = on_cpu_only(cycle.workloads[head.workload_id].spec)
         by_team.setdefault(_Contender(without_gpu, key.team), []).append(head)
     ahead = {one: _ClassHeads(fronts_of) for one, fronts_of in by_team.items()}

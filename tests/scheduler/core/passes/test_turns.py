@@ -6,7 +6,7 @@ from builders import World, a_job, a_node, a_pool, a_team
 
 from gpucommons.scheduler.core.model.intents import Cancel, PutTeams
 from gpucommons.scheduler.core.model.state import NodesObserved
-from gpucommons.scheduler.core.model.types import State, TeamName, WorkloadId
+from gpucommons.scheduler.core.model.types import Spec, State, TeamName, WorkloadId
 
 HOUR = 3_600_000
 A, B, C = (TeamName(name) for name in "abc")
@@ -133,3 +133,50 @@ def test_a_place_is_not_kept_anew_each_time_the_job_it_is_kept_for_leaves_the_li
     world.wait(2)
     assert world.state(small) is State.STARTING
     assert world.state(kept_for[2]) is State.QUEUED
+
+
+def stretching(name: str, workers: int, **asked: int) -> Spec:
+    return a_job(name, workers=workers, **asked)
+
+
+def test_who_fits_whole_takes_the_remnant_before_an_older_job_does_with_fewer_workers() -> None:
+    world = World(a_node(gpus=4), teams=[a_team()])
+    done, _ = world.run(a_job("done", 2000)), world.run(a_job("stays", 2000))
+    elastic = world.submit(stretching("elastic", 4, min_workers=2, max_workers=8))
+    rigid = world.submit(a_job("rigid", 2000))
+    world.end(done)
+    assert (world.state(rigid), world.state(elastic)) == (State.STARTING, State.QUEUED)
+
+
+def test_what_nobody_takes_whole_goes_to_an_elastic_job_with_fewer_workers() -> None:
+    world = World(a_node(gpus=4), teams=[a_team()])
+    done, _ = world.run(a_job("done", 2000)), world.run(a_job("stays", 2000))
+    elastic = world.submit(stretching("elastic", 4, min_workers=1, max_workers=8))
+    rigid = world.submit(a_job("rigid", 3000))
+    world.end(done)
+    assert (world.state(rigid), world.state(elastic)) == (State.QUEUED, State.STARTING)
+    attempt = world.get(elastic).current
+    assert attempt is not None
+    assert len(attempt.placements) == 2, "all that is idle"
+
+
+def test_an_elastic_job_whose_turn_it_is_takes_all_that_it_asks_for() -> None:
+    world = World(a_node(gpus=2), teams=[a_team()])
+    done = world.run(a_job("done", 2000))
+    elastic = world.submit(stretching("elastic", 2, min_workers=1))
+    rigid = world.submit(a_job("rigid", 1000))
+    world.end(done)
+    attempt = world.get(elastic).current
+    assert attempt is not None
+    assert len(attempt.placements) == 2
+    assert world.state(rigid) is State.QUEUED
+
+
+def test_of_several_elastic_jobs_that_fit_with_fewer_workers_the_first_in_line_starts() -> None:
+    world = World(a_node(gpus=4), teams=[a_team()])
+    done, _ = world.run(a_job("done", 2000)), world.run(a_job("stays", 2000))
+    first, second = (
+        world.submit(stretching(name, 4, min_workers=2)) for name in ("first", "second")
+    )
+    world.end(done)
+    assert (world.state(first), world.state(second)) == (State.STARTING, State.QUEUED)
