@@ -55,6 +55,17 @@ it('says one minute once, where all of the span lies in it', () => {
   expect(planRows({ ...PLAN, lines }, msg, AT)[1]?.said).toBe('16:40');
 });
 
+it('says seconds where a job was late within the minute that was said', () => {
+  const minute = AT + 40 * MINUTE;
+  const lines = PLAN.lines.map(line => ({
+    ...line,
+    predicted_ms: [minute + 8000, minute + 31_000] as [number, number],
+    actual_ms: minute + 44_000
+  }));
+  const [, row] = planRows({ ...PLAN, lines }, msg, AT);
+  expect(row).toMatchObject({ said: '16:40:08 to 16:40:31', came: '16:40:44' });
+});
+
 it('names the day where a job was done on another', () => {
   const lines = PLAN.lines.map(line => ({
     ...line,

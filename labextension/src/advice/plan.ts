@@ -34,20 +34,24 @@ export function planRows(
   // A short job's span lies within a minute.
   const span = (low: string, high: string) =>
     low === high ? low : trans.__('%1 to %2', low, high);
-  return plan.lines.map(line => ({
-    what: inWords(line.what),
-    said: line.predicted_ms
-      ? span(
-          moment(line.predicted_ms[0], nowMs),
-          moment(line.predicted_ms[1], nowMs)
-        )
-      : inWords(line.predicted),
-    came:
-      line.actual_ms == null
-        ? inWords(line.actual)
-        : moment(line.actual_ms, nowMs),
-    right: line.right ?? null
-  }));
+  return plan.lines.map(line => {
+    const ends = line.predicted_ms;
+    const came = line.actual_ms;
+    const minutes = [...(ends ?? []), came].map(ms =>
+      ms == null ? '' : moment(ms, nowMs)
+    );
+    // Late within the minute that was said: whole minutes would contradict the verdict.
+    const isClose = line.right === false && minutes[1] === minutes[2];
+    const at = (ms: number) =>
+      moment(ms, nowMs) +
+      (isClose ? `:${String(new Date(ms).getSeconds()).padStart(2, '0')}` : '');
+    return {
+      what: inWords(line.what),
+      said: ends ? span(at(ends[0]), at(ends[1])) : inWords(line.predicted),
+      came: came == null ? inWords(line.actual) : at(came),
+      right: line.right ?? null
+    };
+  });
 }
 
 /** "Resumed at step 5,430 on 2 GPUs; plan changed: …" */
