@@ -8,6 +8,8 @@ from typing import NoReturn
 
 from gpucommons.scheduler.errors import BadRequest
 
+#: Begins the help of an option that does nothing.
+_NOT_HERE = "not here: "
 INSTEAD: Mapping[str, str] = {
     "sinfo": "gpucommons nodes lists nodes and what is free of their GPUs, gpucommons teams what your team may use",
     "srun": "a command becomes a job with gpucommons submit --gpus 1 -- COMMAND, and gpucommons logs -f JOB follows"
@@ -55,11 +57,13 @@ class NotHere(argparse.Action):
         option_string: str | None = None,
     ) -> NoReturn:
         """Refuse it, as argparse does what it does not know."""
-        instead = str(self.help).replace("%%", "%")
+        instead = str(self.help).removeprefix(_NOT_HERE).replace("%%", "%")
         parser.exit(2, f"gpucommons: {option_string} is not done here: {instead}.\n")
 
 
 def add_not_here(parser: argparse.ArgumentParser, instead: Mapping[str, str]) -> None:
     """Options by their names, as in ``-i --iterate``."""
     for names, text in instead.items():
-        parser.add_argument(*names.split(), action=NotHere, nargs="?", help=text)
+        parser.add_argument(
+            *names.split(), action=NotHere, nargs="?", metavar="…", help=f"{_NOT_HERE}{text}"
+        )
