@@ -21,13 +21,13 @@ from PIL import Image, ImageDraw, ImageFont
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 #: What plays the story and takes the pictures.
-STORY = ("tests/ui/test_product.py", "tests/ui/test_first_minutes.py")
+STORY = "tests/ui/test_product.py"
 TARGET = IMAGES / "story.webp"
 SIZE, CAPTION = (1000, 720), 48
 SCENE_MS = 4500
 SCENES = (
     ("start-light", "Pick half a GPU on JupyterHub's start page: it is the team's own."),
-    ("first-lab-light", "JupyterLab shows what this half does, live."),
+    ("lab-light", "JupyterLab shows what this half does, live."),
     ("job-light", "One button turns a script into a job: here on three borrowed GPUs."),
     ("job-stopped", "Their owners want them back: the job has saved, waits, and says why."),
     ("ticket-light", "Who has to wait has a place in line, a reason and a likely time."),
@@ -68,7 +68,7 @@ def record() -> None:
     """Play the story, and take its pictures over: all of them or, where one is missing, none."""
     with tempfile.TemporaryDirectory() as folder:
         environ = {**os.environ, "GPUCOMMONS_SCREENSHOTS": folder, "REQUIRE_BROWSER": "1"}
-        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", *STORY]
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", STORY]
         played = subprocess.run(command, cwd=ROOT, env=environ, check=False)
         taken = {name: Path(folder) / f"product-{name}.png" for name, _ in SCENES}
         missing = [name for name, path in taken.items() if not path.is_file()]

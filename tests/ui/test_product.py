@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from ui.product import (
+    PATIENCE_MS,
     PHONE,
     WIDE,
     LogIn,
@@ -274,6 +275,8 @@ def test_a_full_team_gets_a_ticket_instead_of_a_pending_start(people: LogIn) -> 
     expect(nora.get_by_role("link", name="Keep waiting")).to_be_visible()
     for name in ("CPU now", "Leave the line"):
         expect(nora.get_by_role("button", name=name)).to_be_visible()
+    # It is worked out beside the cycles, some seconds later.
+    expect(main).to_contain_text("Likely ", timeout=PATIENCE_MS)
     both_themes(nora, "ticket")
     nora.set_viewport_size(PHONE)
     assert nora.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
