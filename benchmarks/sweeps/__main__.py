@@ -30,7 +30,7 @@ from benchmarks.sweeps.curves import EPOCHS, SHAPES, SPACE, Curve, threshold
 from gpucommons.scheduler.core.model.types import Millis, State, TeamName, UserName
 from gpucommons.scheduler.parents import ParentId, ParentKind
 from gpucommons.scheduler.store.base import LogPoint
-from gpucommons.scheduler.sweeps.next_trials import decide
+from gpucommons.scheduler.sweeps.decision import decide
 from gpucommons.scheduler.sweeps.sampling import Sampler
 from gpucommons.scheduler.sweeps.sweep import (
     Budget,

@@ -31,8 +31,8 @@ from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import held_milli_gpu_s
 from gpucommons.scheduler.store.base import Epoch, LogPoint
+from gpucommons.scheduler.sweeps.decision import Decision, decide
 from gpucommons.scheduler.sweeps.improvements import improved, with_bests
-from gpucommons.scheduler.sweeps.next_trials import Decision, decide
 from gpucommons.scheduler.sweeps.sampling import Sampler
 from gpucommons.scheduler.sweeps.sweep import (
     OVER,

@@ -1,10 +1,11 @@
 """One cycle: everything that waits gets its turn, in ten steps.
 
 The order of the steps is the policy. Each step works on what the earlier ones left. Steps 3 to 7 are a
-round: it is repeated, at most five times in all, while somebody whose turn is over could have more. Steps
+round: it is run one to five times, again as long as somebody whose turn is over could have more. Steps
 3 to 6 may stop running work for work that waits. Step 7 moves running jobs. Steps 8 and 9 stop a job for
-its own sake. A search that found nothing is remembered (`cycle_state.memo`) and not repeated for the same kind
-of job until something that it depends on has changed, so a long queue costs little.
+its own sake. A search that found nothing is remembered until the end of the cycle (`cycle_state.memo`): it is
+repeated for the same kind of job only after something that it depends on has changed, so a long queue costs
+little.
 
 A nomination is a promise of devices that others still have to leave; a ticket is a notebook that waits for its
 slice, and redeems it when its server starts (`docs/explanation/words.md`).
@@ -42,20 +43,21 @@ _ROUNDS = 5
 
 
 def decide(cycle: CycleState, *, explain: bool = True) -> None:
-    """Decide one cycle: the cycle state becomes the next cluster.
+    """Decide one cycle: change the cycle state in place; ``outcome.finish`` makes the next cluster of it.
 
     Without ``explain`` step 10 is left out. Nothing is decided by what it tells, in this cycle or the next.
     """
-    # 1 Expire and requeue: what is overdue ends, and so do attempts on fenced nodes. Where a notice is over,
-    #   SIGTERM is sent. Whoever was promised devices gets them once all who held them have ended.
+    # 1 Expire and requeue: grants that nobody took lapse. Jobs that ran or started too long, and those whose
+    #   notice is over, get SIGTERM. Attempts end that ran only on fenced nodes.
     deadlines.expire(cycle)
     cordon_and_fence.end_on_fenced_nodes(cycle)
     cycle.refresh()
     #   A waiting job asks only for pools that can wake its saved processes and cost no more than it pays.
-    #   Where none can wake them it asks for all again. Where all cost more it asks for all too, and step 2
-    #   finds that it waits for the price. A promise in a pool that it asks for no longer is withdrawn, and so
-    #   is one whose place is gone.
+    #   Where none can wake them it asks for all again. Where each of those costs more, it asks for them all
+    #   the same, and step 2 finds that it waits for the price. A promise in a pool that it asks for no longer
+    #   is withdrawn.
     narrow_pools(cycle)
+    #   A promise is kept once all who held its devices have ended, and withdrawn if its place is gone.
     admit_cleared(cycle)
     # 2 Eligibility: who is considered at all. An obstacle is why somebody is not: who has one loses its
     #   promise of devices.
@@ -64,8 +66,7 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
         withdraw(cycle, workload)
     # 3 to 7 Everybody has a turn. There is another round if somebody could have more after its turn.
     for _ in range(_ROUNDS):
-        # A new round forgets who asked for one, and the reservations of the round before: step 4 decides anew
-        # for whom a place is kept.
+        # Step 4 decides anew for whom a place is kept; fair-share reservations stay.
         cycle.begin_round()
         _take_turns(cycle)
         if _is_settled(cycle):
@@ -130,18 +131,19 @@ def _lend(cycle: CycleState) -> None:
         over_quota.consider_whole(cycle, workload)
     for workload in ordering.for_surplus(cycle, over_quota.takes_fewer):
         over_quota.consider(cycle, workload)
-    for workload in ordering.by_standing(cycle, _just_admitted(cycle)):
+    for workload in ordering.by_standing(cycle, _elastic_just_admitted(cycle)):
         over_quota.grow(cycle, workload)
 
 
 def _is_settled(cycle: CycleState) -> bool:
     """See what the round turned out not to need; False: there must be another one.
 
-    The first that asks for another round ends the look. Two of the looks act: who is stopped for somebody
-    that needs it no more goes on at once, and what borrowers may not have is worked out anew.
+    The checks run in order; the first that finds a need for another round returns. Two of them act: who is
+    stopped for somebody that needs it no more goes on at once, and what borrowers may not have is worked out
+    anew.
     """
-    # Somebody lost a promise or needs it no more, steps 6 and 7 promised devices, a job found another place
-    # than the one that was kept for it, or more is being cleared than was asked for.
+    # Asked for since somebody lost a promise or needs it no more, steps 6 and 7 promised devices, a job found
+    # another place than the one that was kept for it, or more is being cleared than was asked for.
     if cycle.turns.asked_again:
         return False
     # A place is kept for a job that cannot have it: others may. The next round gives it up.
@@ -149,22 +151,22 @@ def _is_settled(cycle: CycleState) -> bool:
         return False
     if _spare_the_unneeded(cycle):
         return False
-    # Another round is needed if fair-share claims are not as the turns took them to be; not if GPUs are held
-    # back from borrowers for any other reason than before.
+    # Another round is needed if fair-share claims are not as the turns took them to be; not if only headroom,
+    # lending pauses or GPUs that the pool does not lend have changed.
     return not over_quota.update_hold_backs(cycle)
 
 
 def _redeem(cycle: CycleState) -> None:
     """The end of step 3: servers that start right now get their granted slice in this cycle.
 
-    Nobody is refused here. Where a server got none, ``advance`` refuses its start and decides the whole step
+    Nobody is refused here. Where a server got none, ``advance`` refuses its start and decides the whole cycle
     again without that start.
     """
     for workload_id in sorted(cycle.turns.redeeming):
         leases.redeem(cycle, cycle.workloads[workload_id])
 
 
-def _just_admitted(cycle: CycleState) -> list[Workload]:
+def _elastic_just_admitted(cycle: CycleState) -> list[Workload]:
     """Elastic jobs that this cycle has admitted."""
     return [one for one in cycle.among(cycle.turns.admitted) if elastic(one.spec)]
 

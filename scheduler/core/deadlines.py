@@ -60,7 +60,7 @@ def _lease(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
     late = attempt.reserved_ms + workload.spec.start_timeout_ms <= cycle.now_ms
     if attempt.state is AttemptState.STARTING and attempt.stop is None and late:
         text = "The notebook server did not start in time"
-        grace.end_now(cycle, workload, why=StopCause.TIMEOUT, text=text)
+        grace.stop_without_notice(cycle, workload, why=StopCause.TIMEOUT, text=text)
 
 
 def _lapse(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
@@ -100,13 +100,15 @@ def _job(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
     if attempt.started_ms is None:
         if attempt.reserved_ms + workload.spec.start_timeout_ms <= cycle.now_ms:
             wait = duration(workload.spec.start_timeout_ms // 1000)
-            grace.end_now(
+            grace.stop_without_notice(
                 cycle, workload, why=StopCause.TIMEOUT, text=f"Not all workers ran within {wait}"
             )
         return
     left = run_left(cycle, workload)
     if left is not None and attempt.started_ms + left <= cycle.now_ms:
-        grace.end_now(cycle, workload, why=StopCause.MAX_RUN, text=_ran_too_long(cycle, workload))
+        grace.stop_without_notice(
+            cycle, workload, why=StopCause.MAX_RUN, text=_ran_too_long(cycle, workload)
+        )
         return
     never_heard(cycle, workload)
 

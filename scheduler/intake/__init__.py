@@ -13,8 +13,8 @@ from gpucommons.scheduler.intake.configuration import (
 )
 from gpucommons.scheduler.intake.jobs import Found, job_spec
 from gpucommons.scheduler.intake.leases import Requester, lease_spec, notebook_pools
-from gpucommons.scheduler.intake.policies import check_pending
 from gpucommons.scheduler.intake.resizing import resized_spec
+from gpucommons.scheduler.intake.team_rules import check_pending
 
 __all__ = [
     "Found",

@@ -38,7 +38,7 @@ from gpucommons.scheduler.intake.gpu_memory import settled
 from gpucommons.scheduler.intake.leases import host_share
 from gpucommons.scheduler.intake.own_arguments import check_own_arguments
 from gpucommons.scheduler.intake.paying_team import choose_team, names
-from gpucommons.scheduler.intake.policies import (
+from gpucommons.scheduler.intake.team_rules import (
     Asked,
     as_allowed,
     check_pending,

@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.quota.quota import largest_block
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, PolicyRefused, UnknownPool
 from gpucommons.scheduler.intake.gpu_memory import memory_of
 from gpucommons.scheduler.intake.paying_team import choose_team, names
-from gpucommons.scheduler.intake.policies import Asked, check_policies
+from gpucommons.scheduler.intake.team_rules import Asked, check_policies
 from gpucommons.scheduler.models import LeaseRequest
 
 #: The name of a notebook on the default server.

@@ -16,7 +16,7 @@ from gpucommons.scheduler.intake.gpu_memory import smallest
 from gpucommons.scheduler.intake.jobs import asked_of, check_commands
 from gpucommons.scheduler.intake.leases import host_share
 from gpucommons.scheduler.intake.own_arguments import check_own_arguments
-from gpucommons.scheduler.intake.policies import check_policies
+from gpucommons.scheduler.intake.team_rules import check_policies
 from gpucommons.scheduler.models import JobSize
 
 

@@ -29,8 +29,8 @@ from gpucommons.scheduler.pages import (
     api_docs,
     budgets,
     calibration,
+    my_page,
     notifications,
-    start_page,
     ticket,
 )
 from gpucommons.scheduler.pages.base import ChooseLanguage, Headers, NoSuchPage, PageHandler
@@ -119,7 +119,7 @@ def templates() -> jinja2.Environment:
 
 #: Below the prefix.
 _PAGES: tuple[tuple[str, type[RequestHandler]], ...] = (
-    ("", start_page.StartPage),
+    ("", my_page.MyPage),
     ("oauth_callback", Callback),
     ("ticket", ticket.NewTicket),
     ("ticket/chosen", ticket.FromTheHub),

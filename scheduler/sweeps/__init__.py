@@ -2,5 +2,5 @@
 
 Pure: nothing here stores, submits, reads a clock or draws numbers. `background_tasks/sweeps.py` acts on what is
 decided and asks the sampler, `service/jobs/sweeps.py` holds what people may do.
-Read `sweep`, then `next_trials`.
+Read `sweep`, then `decision`.
 """

@@ -56,7 +56,7 @@ def test_changes_of_size_are_bounded_and_nothing_saved_is_lost(
     assert all(1 <= len(one.placements) <= 4 for one in workload.attempts)
     ended = [one for one in workload.attempts if one.stop is not None and one.ended_ms is not None]
     for before, after in pairwise(ended):
-        if after.stop is not None and after.stop.why == StopCause.GROW:
+        if after.stop is not None and after.stop.why == StopCause.OWN_SIZE:
             assert after.stop.announced_ms - (before.ended_ms or 0) >= PAUSE_MS
     steps = [one.resumed_from.step for one in workload.attempts if one.resumed_from is not None]
     assert steps == sorted(steps)

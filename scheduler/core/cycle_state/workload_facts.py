@@ -103,7 +103,9 @@ class Stops(NamedTuple):
 
 
 class WorkloadFacts(NamedTuple):
-    """All of it."""
+    """What the index knows of one workload: its sets (as bits), its place in line, what it borrows, who
+    stops for it.
+    """
 
     sets: int
     attempt_id: AttemptId | None = None
@@ -205,7 +207,7 @@ def _leaving(workload: Workload, attempt: Attempt) -> Leaving | None:
     if stop is None or stop.why == StopCause.MOVE:
         return None
     kept: set[tuple[object, ...]] = set()
-    if stop.why == StopCause.RESIZE and workload.nomination is not None:
+    if stop.why == StopCause.SHRINK_FOR_OTHERS and workload.nomination is not None:
         kept = {place_of(one) for one in workload.nomination.placements}
     milli = sum(
         placed_milli_gpu(one)

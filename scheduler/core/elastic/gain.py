@@ -170,7 +170,7 @@ def restart_ms(workload: Workload, attempt: Attempt, now_ms: Millis) -> int:
 
 def pays_from_age_ms(workload: Workload, gained: float, cost_ms: int) -> int:
     """How long it must have run for a restart to pay: Pollux's rule, solved for the age ``T``."""
-    changes = sum(stop_cause(one) == StopCause.GROW for one in workload.attempts)
+    changes = sum(stop_cause(one) == StopCause.OWN_SIZE for one in workload.attempts)
     return round(cost_ms * (1 + gained * changes) / (gained - 1))
 
 

@@ -36,7 +36,7 @@ from gpucommons.scheduler.core.queue import back_off, giving_up, reclaim_cooldow
 _GOES_ON_AFTER = (
     FOR_OTHERS
     | giving_up.ITS_OWN
-    | {StopCause.PAUSE, StopCause.DRILL, StopCause.CONFINE, StopCause.SPOT, StopCause.GROW}
+    | {StopCause.PAUSE, StopCause.DRILL, StopCause.CONFINE, StopCause.SPOT, StopCause.OWN_SIZE}
 )
 #: Stops whose text is a sentence of its own.
 _IN_FULL = giving_up.ITS_OWN | {StopCause.PAUSE}

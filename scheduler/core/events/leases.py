@@ -218,7 +218,7 @@ def end(cycle: CycleState, workload: Workload, action: Cancel, by: str) -> None:
     workload = reclaim_cooldown.noted(cycle, workload)
     if action.why == HIBERNATED:
         workload = move(workload, State.HIBERNATING, cycle.now_ms)
-    workload = grace.end_now(cycle, workload, why=action.why, text=text)
+    workload = grace.stop_without_notice(cycle, workload, why=action.why, text=text)
     if action.why == RELEASED and not was_down:
         _restart_on_cpu(cycle, workload, wanted=True)
     cycle.tell("stop-announced", text, workload, by=by, data={"why": action.why})

@@ -33,7 +33,7 @@ def cancel(cycle: CycleState, workload: Workload, by: str, text: str | None = No
         workload = move(workload, State.CANCELLING, cycle.now_ms, nomination=None)
         cancelled(cycle, workload, text)
     else:
-        grace.end_now(cycle, workload, why=StopCause.CANCEL, text=text)
+        grace.stop_without_notice(cycle, workload, why=StopCause.CANCEL, text=text)
 
 
 def pause(cycle: CycleState, workload: Workload, action: Pause, by: str) -> None:

@@ -228,8 +228,9 @@ def may_be_stopped(cycle: CycleState, workload: Workload) -> bool:
 
 
 def stoppable_from_ms(cycle: CycleState, workload: Workload, attempt: Attempt) -> int | None:
-    """From when on an equal may have a running job stopped, or moved: after its minimum run time, and
-    not twice within a half-life, whichever it was. Fixed and guaranteed quota need not wait.
+    """From when on a running job may be stopped for another team's share or for higher priority in its
+    team, or be moved: after the pool's minimum run time, and a half-life after its last such stop. Fixed quota
+    and guarantees need not wait. None before it runs.
     """
     if attempt.started_ms is None:
         return None

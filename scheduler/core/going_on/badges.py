@@ -47,7 +47,9 @@ def _without_numbers(word: str) -> str:
 
 
 def is_safe_to_borrow(workload: Workload, badges: Mapping[BadgeKey, Badge]) -> bool:
-    """Code like its own was stopped and went on; where nobody knows the code, the job itself was."""
+    """Whether it was shown to go on after a stop: by any job with the same code (its badge), or, where its
+    code is not known, by this job itself.
+    """
     key = badge_key(workload.spec)
     if key is not None:
         return key in badges

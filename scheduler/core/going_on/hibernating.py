@@ -22,7 +22,7 @@ from gpucommons.scheduler.core.model.types import Attempt, NodeId, PoolName, Spe
 #: Stops after which a job goes on in the size that it had.
 _GOES_ON_AFTER = (
     FOR_OTHERS | {StopCause.PAUSE, StopCause.DRILL, StopCause.CONFINE, StopCause.SPOT}
-) - {StopCause.RESIZE}
+) - {StopCause.SHRINK_FOR_OTHERS}
 _ALONE = 1
 
 

@@ -19,11 +19,11 @@ class StopCause(StrEnum):
     #: For a job of its own team that goes first.
     PREEMPT = "preempt"
     #: It goes on with fewer workers, for another job, in a place that is promised to it.
-    RESIZE = "resize"
+    SHRINK_FOR_OTHERS = "resize"
     #: It goes on in another place, which is promised to it.
     MOVE = "move"
     #: It goes on with more workers, or with fewer that were measured to be faster, for itself.
-    GROW = "grow"
+    OWN_SIZE = "grow"
     #: It is stopped once on purpose, to see whether it goes on.
     DRILL = "drill"
     #: It did not go on after a drill: it runs no more where it borrows.
@@ -58,10 +58,10 @@ AMONG_EQUALS = frozenset({SHARE, PRIORITY, CONSOLIDATION})
 
 #: Stops for the sake of another workload: those may be taken back.
 FOR_OTHERS: frozenset[str] = frozenset(
-    {StopCause.RECLAIM, StopCause.PREEMPT, StopCause.RESIZE, StopCause.MOVE}
+    {StopCause.RECLAIM, StopCause.PREEMPT, StopCause.SHRINK_FOR_OTHERS, StopCause.MOVE}
 )
 #: Stops after which the job has a place promised already.
-GOES_ON: frozenset[str] = frozenset({StopCause.RESIZE, StopCause.MOVE})
+GOES_ON: frozenset[str] = frozenset({StopCause.SHRINK_FOR_OTHERS, StopCause.MOVE})
 
 
 class EvictionCause(NamedTuple):
@@ -96,7 +96,7 @@ def of_priority(name: str) -> EvictionCause:
 
 def of_room(name: str) -> EvictionCause:
     """Elastic jobs run with fewer workers while others wait."""
-    return EvictionCause(StopCause.RESIZE, f"for {name} (it waits for room)", ROOM)
+    return EvictionCause(StopCause.SHRINK_FOR_OTHERS, f"for {name} (it waits for room)", ROOM)
 
 
 def of_move(whom: str) -> EvictionCause:

@@ -42,7 +42,7 @@ _TOLD_AFTER_MS = 5_000
 #: After a change of size, whoever it was for, a job is left alone for so long at least.
 PAUSE_MS = 600_000
 #: Stops after which a job goes on with another number of workers.
-_OF_SIZE = frozenset({StopCause.GROW, StopCause.RESIZE})
+_OF_SIZE = frozenset({StopCause.OWN_SIZE, StopCause.SHRINK_FOR_OTHERS})
 
 
 def change(cycle: CycleState) -> None:
@@ -71,7 +71,7 @@ def change(cycle: CycleState) -> None:
         if due_ms <= cycle.now_ms and gain.has_just_saved(workload, attempt, cycle.now_ms):
             growing.add(pool)
             notice.end_soon(
-                cycle, workload, why=StopCause.GROW, text=f"to go on with {workers(size)}"
+                cycle, workload, why=StopCause.OWN_SIZE, text=f"to go on with {workers(size)}"
             )
         else:
             again_ms = Millis(max(due_ms, cycle.now_ms + _AGAIN_MS))
@@ -92,7 +92,7 @@ def next_changes(cycle: CycleState) -> Iterator[int]:
 
 def _growing(cycle: CycleState) -> Iterator[PoolName]:
     for workload, attempt in cycle.holders(cycle.index.stopping):
-        if stop_cause(attempt) == StopCause.GROW:
+        if stop_cause(attempt) == StopCause.OWN_SIZE:
             yield from workload.spec.pools
 
 

@@ -262,7 +262,7 @@ def _firmly_taken(cycle: CycleState, node: NodeCapacity, region: Region) -> bool
         if hold.firm and region.covers(hold.placement):
             attempt = cycle.workloads[hold.workload_id].current
             stop = None if attempt is None else attempt.stop
-            if stop is None or stop.why == StopCause.RESIZE:
+            if stop is None or stop.why == StopCause.SHRINK_FOR_OTHERS:
                 return True
             if stop.why in eviction_cause.FOR_OTHERS and not stop.signalled:
                 return True  # it may be spared yet

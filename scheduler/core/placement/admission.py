@@ -232,7 +232,7 @@ def _give_notice(
         else:
             freed = {key.rank for candidate in candidates for key in candidate.keys}
             victim = _shrink(cycle, victim, attempt, freed)
-            cause = plan.cause._replace(why=StopCause.RESIZE)
+            cause = plan.cause._replace(why=StopCause.SHRINK_FOR_OTHERS)
         notice.announce(cycle, victim, cause, beneficiary.workload_id)
     return tuple(victims)
 
@@ -250,7 +250,7 @@ def _take_destination(cycle: CycleState, mover: Workload, attempt: Attempt) -> N
 def _shrink(cycle: CycleState, victim: Workload, attempt: Attempt, freed: set[int]) -> Workload:
     """Promise an elastic job the devices it keeps: its next attempt takes them over."""
     stop, promised = attempt.stop, victim.nomination
-    if stop is not None and (stop.why != StopCause.RESIZE or promised is None):
+    if stop is not None and (stop.why != StopCause.SHRINK_FOR_OTHERS or promised is None):
         return victim  # it goes on nowhere: what it was to keep is others' by now
     kept_before = attempt.placements if promised is None else promised.placements
     kept = tuple(

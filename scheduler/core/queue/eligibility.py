@@ -13,20 +13,20 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.queue import reasons_not_eligible as reasons
+from gpucommons.scheduler.core.queue import reasons_not_eligible
 
 Question = Callable[[CycleState, Workload], Reason | None]
 
 QUESTIONS: tuple[Question, ...] = (
-    reasons.known,
-    reasons.paused,
-    reasons.dependencies,
-    reasons.schedule,
-    reasons.back_off,
-    reasons.policy,
-    reasons.budget,
-    reasons.price,
-    reasons.saved_memory,
+    reasons_not_eligible.known,
+    reasons_not_eligible.paused,
+    reasons_not_eligible.dependencies,
+    reasons_not_eligible.schedule,
+    reasons_not_eligible.back_off,
+    reasons_not_eligible.policy,
+    reasons_not_eligible.budget,
+    reasons_not_eligible.price,
+    reasons_not_eligible.saved_memory,
 )
 
 
@@ -50,7 +50,12 @@ def obstacles(cycle: CycleState) -> dict[WorkloadId, Reason]:
     for waiting in index.equivalence_classes.values():
         # Rules look at what all of a line have in common, so one of them answers for all.
         first = cycle.workloads[waiting.members[0].workload_id]
-        of_all = (reasons.known, reasons.policy, reasons.budget, reasons.price_of_team)
+        of_all = (
+            reasons_not_eligible.known,
+            reasons_not_eligible.policy,
+            reasons_not_eligible.budget,
+            reasons_not_eligible.price_of_team,
+        )
         reason = next(filter(None, (question(cycle, first) for question in of_all)), None)
         if reason is not None:
             for one in waiting.members:

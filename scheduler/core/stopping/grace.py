@@ -25,7 +25,7 @@ _STATES: Mapping[str, State] = {
 }
 
 
-def end_now(
+def stop_without_notice(
     cycle: CycleState, workload: Workload, *, why: str, text: str, by_ms: Millis | None = None
 ) -> Workload:
     """Stop an attempt without notice: SIGTERM with this cycle's acts; SIGKILL after the pool's grace,

@@ -98,7 +98,7 @@ def end_soon(
         or (before is not None and before.signalled)
         or (by_ms is not None and _is_saved_whole(cycle, workload, why, by_ms))
     ):
-        return grace.end_now(cycle, workload, why=why, text=text, by_ms=by_ms)
+        return grace.stop_without_notice(cycle, workload, why=why, text=text, by_ms=by_ms)
     stop = evolve(_told(cycle, workload, attempt, why=why, text=text), rule="", beneficiary=None)
     if by_ms is not None:
         stop = _within(stop, cycle.now_ms, by_ms)
@@ -148,7 +148,7 @@ def _is_saved_whole(cycle: CycleState, workload: Workload, why: str, by_ms: Mill
 def _text(workload: Workload, why: str, text: str) -> str:
     """``for nlp (its guarantee)``; an elastic job that shrinks goes on with what it was promised."""
     promised, first = workload.nomination, workload.spec.roles[0].name
-    if why != StopCause.RESIZE or promised is None:
+    if why != StopCause.SHRINK_FOR_OTHERS or promised is None:
         return text
     kept = sum(one.role == first for one in promised.placements)
     return f"to go on with {workers(kept)} {text}"

@@ -102,7 +102,10 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis, why_not: WhyNoSlices) ->
 
 
 def why_borrowed(cluster: Cluster, job: Workload, now_ms: Millis) -> str:
-    """Why a job that runs borrows though its team's guarantee has room for it; "" where neither is so."""
+    """Why a running job borrows though its team's guarantee has room for it.
+
+    "" where it does not borrow or there is no such room.
+    """
     attempt = job.current
     if attempt is None or attempt.hold_class is not HoldClass.OVER_QUOTA:
         return ""

@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, PoolName, Spec
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.intake.could_ever_run import check_can_run
-from gpucommons.scheduler.intake.policies import Asked, check_policies
+from gpucommons.scheduler.intake.team_rules import Asked, check_policies
 from gpucommons.scheduler.money import from_micro
 
 _MIB = 2**20

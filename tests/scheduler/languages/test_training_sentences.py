@@ -28,7 +28,7 @@ from gpucommons.scheduler.pipelines.pipeline import (
 from gpucommons.scheduler.schedules import due_runs, promoting
 from gpucommons.scheduler.schedules.promoting import Model
 from gpucommons.scheduler.schedules.schedule import Promote, Promoted, Standing
-from gpucommons.scheduler.sweeps import importance, next_trials, trial_progress
+from gpucommons.scheduler.sweeps import decision, importance, trial_progress
 
 NIGHTLY_1 = WorkloadId("j-1")
 
@@ -110,8 +110,8 @@ def test_why_a_script_has_no_value() -> None:
 @pytest.mark.parametrize(
     "function",
     [
-        next_trials._ending,
-        next_trials._hopeless,
+        decision._ending,
+        decision._hopeless,
         trial_progress.over,
         trial_progress.not_yet,
         importance.importance_of,

@@ -54,7 +54,7 @@ def end_on_fenced_nodes(cycle: CycleState) -> None:
         if nodes <= fenced:
             end_unseen(cycle, workload, f"Its node {lost} was lost and fenced")
         elif nodes & fenced and stop_cause(attempt) != StopCause.LOST:
-            grace.end_now(
+            grace.stop_without_notice(
                 cycle, workload, why=StopCause.LOST, text=f"A node of its gang, {lost}, was lost"
             )
 

@@ -131,4 +131,4 @@ def _end_on_lost_devices(cycle: CycleState, before: Node, now: Node) -> None:
         lost = [d for one in attempt.placements for d in one.device_ids if d in gone]
         if lost:
             text = f"Its GPU {', '.join(sorted(lost))} is gone from {now.node_id}"
-            grace.end_now(cycle, workload, why=StopCause.LOST, text=text)
+            grace.stop_without_notice(cycle, workload, why=StopCause.LOST, text=text)

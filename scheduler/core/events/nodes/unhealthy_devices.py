@@ -75,7 +75,7 @@ def _tell_one(cycle: CycleState, node: Node, ill: UnhealthyDevice) -> None:
             continue
         if attempt.started_ms is None and (attempt.stop is None or not attempt.stop.signalled):
             why = f"{which} became unhealthy before it ran there ({ill.text})"
-            grace.end_now(cycle, workload, why=StopCause.LOST, text=why)
+            grace.stop_without_notice(cycle, workload, why=StopCause.LOST, text=why)
         else:
             cycle.tell("device-unhealthy", _said(node, ill), workload, data=data)
 

@@ -48,7 +48,7 @@ def _tell_the_borrower(cycle: CycleState) -> None:
 
 def _tell_the_notebook(cycle: CycleState) -> None:
     lease = next(one for one in cycle.workloads.values() if is_lease(one))
-    grace.end_now(cycle, lease, why="culled", text="")
+    grace.stop_without_notice(cycle, lease, why="culled", text="")
 
 
 def _leave_again(cycle: CycleState) -> None:

@@ -13,9 +13,9 @@ from gpucommons.scheduler.core.model.state_words import job_words
     [
         ("reclaim", "stopping for others"),
         ("preempt", "stopping for others"),
-        (StopCause.RESIZE, "stopping for others"),
+        (StopCause.SHRINK_FOR_OTHERS, "stopping for others"),
         (StopCause.MOVE, "stopping, to go on elsewhere"),
-        (StopCause.GROW, "stopping, to go on with more workers"),
+        (StopCause.OWN_SIZE, "stopping, to go on with more workers"),
         (StopCause.DRILL, "stopping for a test"),
         (StopCause.SPOT, "stopping, its node is taken back"),
         (StopCause.CONFINE, "stopping"),

@@ -219,7 +219,7 @@ def grown(world: World, job: WorkloadId) -> None:
     """It grew as it asked to, and runs."""
     stop = world.stop_of(job)
     assert stop is not None
-    assert stop.why == StopCause.GROW
+    assert stop.why == StopCause.OWN_SIZE
     world.end(job, 143)
     world.start(job)
 

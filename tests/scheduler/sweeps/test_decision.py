@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.model.types import Millis, State, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.parents import ParentId, ParentKind
-from gpucommons.scheduler.sweeps.next_trials import Decision, decide
+from gpucommons.scheduler.sweeps.decision import Decision, decide
 from gpucommons.scheduler.sweeps.script_arguments import command_with, variables_of
 from gpucommons.scheduler.sweeps.sweep import (
     Budget,

@@ -1,4 +1,4 @@
-"""The start page: quotas of my teams, what is free, what I have."""
+"""The page of one's own: quotas of my teams, what is free, what I have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpucommons.scheduler.pages.present.overview import mine, pool_lines, team_l
 _SAID = {"left": gettext_noop("You left the line. Nothing is held or started for you.")}
 
 
-class StartPage(PageHandler):
+class MyPage(PageHandler):
     """What a signed-in user sees first."""
 
     async def get(self) -> None:
