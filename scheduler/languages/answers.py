@@ -23,6 +23,8 @@ SAID = frozenset(
         *("text", "unblock", "ways", "span", "note", "notes", "message"),
         *("declined", "plain_text", "why", "layout", "script"),
         *("memory_text", "wait_text", "wait_note", "on_idle_text"),
+        # Of a stop: what it would cost, and how an attempt ended.
+        *("stop_text", "drill_text", "ended_text"),
         # Of schedules, pipelines and sweeps.
         *("cause", "problem", "hindrance", "drawn", "importance_text"),
     }

@@ -19,11 +19,12 @@ from gpucommons.scheduler.languages import (
     admin_messages,
     core_messages,
     plan_messages,
+    stopping_messages,
     training_messages,
 )
 from gpucommons.scheduler.languages.texts import ENGLISH, gettext, language, spoken
 
-_MESSAGES = (core_messages, plan_messages, admin_messages, training_messages)
+_MESSAGES = (core_messages, plan_messages, admin_messages, training_messages, stopping_messages)
 SENTENCES = tuple(one for messages in _MESSAGES for one in messages.SENTENCES)
 PHRASES = tuple(one for messages in _MESSAGES for one in messages.PHRASES)
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")

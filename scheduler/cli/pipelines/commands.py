@@ -114,7 +114,7 @@ def _step_of(view: models.PipelineView, step: str) -> str:
 
 def describe(view: models.PipelineView) -> str:
     """A pipeline in lines: a step, its job, and why it does not run."""
-    lines = [f"{view.name}  {_state(view)} · {_done(view)} steps done · team {view.team}"]
+    lines = [f"{shown(view)}  {_state(view)} · {_done(view)} steps done · team {view.team}"]
     width = max(len(step.name) for step in view.steps)
     wide = max(9, *(len(_step_state(step)) for step in view.steps))
     for step in view.steps:

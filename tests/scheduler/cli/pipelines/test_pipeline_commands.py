@@ -130,5 +130,18 @@ def test_a_pipeline_is_called_what_its_page_calls_it(pipeline: dict[str, Any], s
 
 
 def a_view(step: dict[str, Any], **pipeline: Any) -> models.PipelineView:
-    fields = {"name": "assembly-1", "owner": "ann", "team": "vision", "submitted_ms": 0}
+    fields = {
+        "name": "assembly-1",
+        "owner": "ann",
+        "team": "vision",
+        "submitted_ms": 0,
+        "mine": True,
+    }
     return models.PipelineView.model_validate({**fields, "steps": [step], **pipeline})
+
+
+@pytest.mark.parametrize(("mine", "head"), [(True, "weekly  "), (False, "ann/weekly  ")])
+def test_another_users_pipeline_is_headed_as_commands_take_it(mine: bool, head: str) -> None:
+    step = {"name": "clean", "what": "train.py", "state": "running"}
+    view = a_view(step, state="running", name="weekly", mine=mine)
+    assert describe(view).startswith(head)

@@ -1,0 +1,89 @@
+"""The messages of what a stop costs a job, before it is submitted and after it came, and of whose quota it takes.
+
+Placeholders are those of :mod:`~gpucommons.scheduler.languages.core_messages`. How a job goes on is a clause
+without a subject, and so it is in every language; *it* is the job.
+"""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.languages.texts import gettext_noop as _
+
+_QUOTA = (
+    _("Needs no GPU: it counts against no GPU quota."),
+    _(
+        "Guaranteed. %(team)s has %(free_number)s of %(number)s guaranteed GPUs free: no other team can stop"
+        " this job."
+    ),
+    _(
+        "Borrowed. %(team)s has no guaranteed GPUs in pool %(pool)s, so this job borrows %(number)s:"
+        " %(taken_words)s."
+    ),
+    _(
+        "Borrowed. %(team)s has %(free_number)s of %(all_number)s guaranteed GPUs free, so this job borrows"
+        " %(number)s: %(taken_words)s."
+    ),
+    _(
+        "Borrowed. It runs on GPUs that are kept for notebooks or for other guarantees, so this job borrows"
+        " %(number)s and stops nobody: %(taken_words)s. Its guarantee may win GPUs back then."
+    ),
+    _(
+        "Borrowed. Only GPUs that are kept for notebooks or for other guarantees fit it now, so this job"
+        " borrows %(number)s and stops nobody: %(taken_words)s. Its guarantee may win GPUs back then."
+    ),
+    _(
+        "Borrowed. Work of this kind leaves the guarantee of %(team)s to others and runs on idle GPUs, here"
+        " %(number)s: %(taken_words)s."
+    ),
+    _("With %(number)s no other team could stop it."),
+    _("It would start now."),
+)
+_BEFORE_START = (
+    _("If it is stopped before it saved a checkpoint: %(anew_words)s."),
+    _(
+        "If it is stopped before it saved a checkpoint: its memory is saved and it goes on where it stopped."
+        " If that fails, %(anew_words)s."
+    ),
+    _("Safe to borrow: %(job)s, of the same code, was stopped and went on (%(span)s)."),
+)
+SENTENCES = (*_QUOTA, *_BEFORE_START)
+_CAUSES = (
+    _("for %(team)s (its notebooks)"),
+    _("for %(team)s (its guarantee)"),
+    _("for %(team)s (its share)"),
+    _("for %(job)s (higher priority)"),
+    _("for %(job)s (it waits for room)"),
+    _("to go on with 1 worker"),
+    _("to go on with %(number)s workers"),
+)
+_GOES_ON = (
+    _("goes on from %(unit)s %(number)s"),
+    _("goes on where it stopped"),
+    _("starts its command anew and finds the files that it wrote"),
+    _("starts its command anew and finds the files that it wrote, if any are kept"),
+    _("starts over"),
+    _("starts over, because it has saved no checkpoint"),
+    _("%(how_words)s; at most %(span)s of work since then is repeated"),
+    _("%(how_words)s; %(span)s of work is lost"),
+    _("%(how_words)s; %(span)s of work is lost, unless its script goes on from files of its own"),
+    _("%(how_words)s; what it did since it last saved is repeated, %(span)s of work at most"),
+)
+_ENDS = (
+    _("It finished"),
+    _("It could not start"),
+    _("It was lost without a trace"),
+    _("It was ended by signal %(number)s"),
+    _("It ended with exit status %(number)s"),
+    _("Stopped %(cause_words)s"),
+    _("Stopped %(cause_words)s: %(how_words)s"),
+    _("Stopped %(cause_words)s, left with exit status 0: %(how_words)s"),
+    _("Stopped %(cause_words)s, had to be killed: %(how_words)s"),
+)
+PHRASES = (
+    _("other teams can take it back, and it waits again"),
+    _("other teams can take them back, and it waits again"),
+    _("it starts its command anew and finds the files that it wrote"),
+    _("it starts its command anew and finds none of its files"),
+    *_CAUSES,
+    *_GOES_ON,
+    *_ENDS,
+)
