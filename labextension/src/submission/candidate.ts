@@ -7,6 +7,8 @@ export interface ICandidate {
   isDirty: boolean;
   /** Its functions that take `resume_dir`. */
   functions: string[];
+  /** What its cells of code say. */
+  sources?: string[];
   save(): Promise<void>;
 }
 

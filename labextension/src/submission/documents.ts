@@ -95,14 +95,15 @@ export function runnablePath(widget: Widget | null): string | null {
 
 function candidate(context: DocumentRegistry.Context): ICandidate {
   const saved = context.contentsModel?.last_modified;
-  const isNotebook = context.path.endsWith('.ipynb');
+  const cells = context.path.endsWith('.ipynb')
+    ? sources(context.model as INotebookModel)
+    : [];
   return {
     path: context.path,
     savedMs: saved ? Date.parse(saved) : null,
     isDirty: context.model.dirty,
-    functions: isNotebook
-      ? trainFunctions(sources(context.model as INotebookModel))
-      : [],
+    functions: trainFunctions(cells),
+    sources: cells,
     save: () => context.save()
   };
 }

@@ -5,6 +5,7 @@ import { usePanel, useWords } from '../components/context';
 import { Fragment, h } from '../components/h';
 import { CommandIDs } from '../lab/ids';
 import { recall, remember } from '../submission/remembered';
+import type { TrainModel } from '../submission/train';
 import { FIRST } from '../components/formfocus';
 import { fileName } from '../text/visible';
 import { IOption, SelectField } from './fields';
@@ -15,6 +16,9 @@ const OTHER_FILE = 'other';
 export function WhatToRun(): React.JSX.Element {
   const { train, commands, trans } = usePanel();
   const msg = useWords(trainMessages);
+  React.useEffect(() => {
+    propose(train);
+  });
   const { source, functionName } = train.form;
   const functions = train.candidate?.functions ?? [];
   const options: IOption[] = train.candidates.map((candidate, index) => ({
@@ -74,7 +78,7 @@ export function WhatToRun(): React.JSX.Element {
             }))
           ]}
           onChange={value => {
-            train.update({ functionName: value });
+            choosePart(train, value);
           }}
         />
       ) : null}
@@ -131,4 +135,48 @@ export function Environment(): React.JSX.Element | null {
       }}
     />
   );
+}
+
+/** Notebooks of which the reader wants the whole. */
+const WHOLE = new Set<string>();
+
+/**
+ * The one function that was written to be a job, or the one called `train`; empty where the notebook calls
+ * it itself. A notebook that only defines it would run for seconds and do nothing.
+ */
+export function proposedFunction(
+  functions: readonly string[],
+  sources: readonly string[]
+): string {
+  const name = functions.length > 1 ? 'train' : (functions[0] ?? '');
+  // At the start of a line, or in a line that begins there.
+  const calls = new RegExp(`^(?!def\\b|#)(\\S.*\\W)?${name}\\(`, 'm');
+  return functions.includes(name) && !sources.some(each => calls.test(each))
+    ? name
+    : '';
+}
+
+/** What the reader chooses of a notebook. */
+export function choosePart(train: TrainModel, functionName: string): void {
+  const path = train.candidate?.path;
+  if (path !== undefined) {
+    WHOLE[functionName === '' ? 'add' : 'delete'](path);
+  }
+  train.update({ functionName });
+}
+
+/** Put the proposal into the form. That is no edit: the form goes on to follow the document in front. */
+export function propose(train: TrainModel): void {
+  const { candidate, form } = train;
+  if (!candidate || form.functionName !== '' || WHOLE.has(candidate.path)) {
+    return;
+  }
+  const functionName = proposedFunction(
+    candidate.functions,
+    candidate.sources ?? []
+  );
+  if (functionName !== '') {
+    train.form = { ...form, functionName };
+    train.changed.emit();
+  }
 }
