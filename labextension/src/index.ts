@@ -235,8 +235,10 @@ const plugin: JupyterFrontEndPlugin<void> = {
       const showLate = () => {
         notebooks.widgetAdded.disconnect(showLate);
         void import(
-          /* webpackChunkName: "page-lateoutputs" */ './outputs/lateoutputs'
-        ).then(({ LateOutputs }) => new LateOutputs(api, notebooks));
+          /* webpackChunkName: "page-lateoutputs" */ './outputs/opened'
+        ).then(({ opened }) => {
+          opened(context, notebooks);
+        });
       };
       notebooks.widgetAdded.connect(showLate);
       const watch = (_: Model, topic: Topic) => {

@@ -33,12 +33,16 @@ export function toOffer(stored: IStored[], told: string[]): IStored[] {
 
 /** At the start of Lab, with all that is kept. */
 export function offerStored(stored: IStored[], options: IOfferOptions): void {
-  const told = readTold();
-  for (const each of toOffer(stored, told)) {
-    offer(each, options);
-  }
+  offerThese(toOffer(stored, readTold()), options);
   const known = stored.map(each => each.kernel_id);
   window.localStorage.setItem(TOLD, JSON.stringify(known));
+}
+
+/** Whatever another tab has offered: where its notebook is open it is missed. */
+export function offerThese(stored: IStored[], options: IOfferOptions): void {
+  for (const each of stored.slice(0, MOST)) {
+    offer(each, options);
+  }
 }
 
 /** All that is kept, by command. */
