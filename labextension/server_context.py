@@ -22,6 +22,8 @@ class ServerContext:
     server_name: str = ""
     #: Users share one operating-system account: nothing isolates them.
     shared_account: bool = False
+    #: What the page that started it calls its environment; "" = not known.
+    environment_name: str = ""
     #: How long a server that is told to stop may take, after which it is killed; None = not known.
     stop_seconds: int | None = None
     #: Kernels are killed with it, so what is not saved by then is lost.
@@ -38,6 +40,7 @@ class ServerContext:
             owner=environ.get("JUPYTERHUB_USER", ""),
             server_name=environ.get("JUPYTERHUB_SERVER_NAME", ""),
             shared_account=environ.get("GPUCOMMONS_SHARED_ACCOUNT") == "1",
+            environment_name=environ.get("GPUCOMMONS_ENVIRONMENT", ""),
             stop_seconds=_seconds(environ.get("GPUCOMMONS_STOP_SECONDS", "")),
             stop_ends_kernels=environ.get("GPUCOMMONS_STOP_ENDS_KERNELS") == "1",
         )

@@ -7,6 +7,7 @@ on the job has its own copy, and editing or stopping the notebook changes nothin
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,7 +28,11 @@ from gpucommons.scheduler.client.submission import (
     request_for_file,
     results_below,
 )
-from gpucommons.scheduler.environments.reading import packages_in, read_environment
+from gpucommons.scheduler.environments.reading import (
+    Environment,
+    packages_in,
+    read_environment,
+)
 from gpucommons.scheduler.errors import BadRequest, NotFound
 from gpucommons.scheduler.launchers import LAUNCHERS, PLAIN
 from gpucommons.scheduler.models import JobRequest, JobView, Model, View
@@ -150,6 +155,8 @@ class Desk:
     home: Path
     #: Spec of a kernel by name, as the server knows it.
     kernel_spec: Callable[[str], Awaitable[Any]]
+    #: What the page that started this server calls its environment; "" = not known.
+    environment_name: str = ""
 
     async def preview(self, path: str, environment: str = "", module: str = "") -> Preview:
         """List what would be taken along; packages are compared with those of ``environment``.
@@ -165,6 +172,11 @@ class Desk:
         command_for(FileJob(root=file.parent, path=file.name))
         kernel = await self._kernel(file)
         return await asyncio.to_thread(self._preview, path, kernel, environment, module.strip())
+
+    def _name_of(self, own: Environment) -> str:
+        """One environment has one name, on the page that starts a server and here."""
+        is_servers = own.path == os.path.realpath(sys.prefix)
+        return (is_servers and self.environment_name) or own.text()
 
     def _folder(self, file: Path, module: str) -> Path:
         """What goes along: the file's folder, or the nearest one above it that has the module."""
@@ -194,7 +206,7 @@ class Desk:
             excluded=[ExcludedView.of(each) for each in listing.excluded],
             packages=_differences(kernel, environment),
             environment=own.path,
-            environment_name=own.text(),
+            environment_name=self._name_of(own),
             parameters=None if known is None else list(known),
             advice=_advice(file.name, script),
             proposal=ProposalView(launcher=proposed.launcher, why=proposed.why),

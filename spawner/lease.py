@@ -232,6 +232,7 @@ class LeaseMixin(StartOptions, Spawner):  # type: ignore[misc] # jupyterhub has 
             prepared=self._prepared,
             stop_seconds=self.stop_seconds(),
             kernels_kept_days=self.notebook_options().kernels_kept_days,
+            environment_name=self.environment_name(),
         )
         return environment_of(self._lease, attachment, base)
 

@@ -30,6 +30,8 @@ class Attachment:
     stop_seconds: int = 0
     #: Its user wants saved kernels removed after so many days; 0 = whenever that is due.
     kernels_kept_days: int = 0
+    #: What the form calls its environment; empty where nothing is on offer.
+    environment_name: str = ""
 
 
 def environment_of(
@@ -41,6 +43,8 @@ def environment_of(
         env["GPUCOMMONS_URL"] = attachment.scheduler_url
     if attachment.shared_account:
         env["GPUCOMMONS_SHARED_ACCOUNT"] = "1"
+    if attachment.environment_name:
+        env["GPUCOMMONS_ENVIRONMENT"] = attachment.environment_name
     if attachment.stop_seconds:
         env["GPUCOMMONS_STOP_SECONDS"] = str(attachment.stop_seconds)
     if attachment.kernels_kept_days:

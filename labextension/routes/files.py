@@ -37,7 +37,12 @@ class FileHandler(ApiHandler):
         async def kernel_spec(name: str) -> Any:
             return await ensure_async(self.kernel_spec_manager.get_kernel_spec(name))
 
-        return Desk(root=Path(root), home=Path.home(), kernel_spec=kernel_spec)
+        return Desk(
+            root=Path(root),
+            home=Path.home(),
+            kernel_spec=kernel_spec,
+            environment_name=self.parts.context.environment_name,
+        )
 
     async def job_of(self, asked: FileOrJob, scheduler: Any) -> JobRequest:
         """The job that runs it; a file is packed and uploaded."""

@@ -7,6 +7,7 @@ be started.
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -89,6 +90,11 @@ class StartOptions(HasTraits):
             return parse_options(
                 given, environments=list(self.environments), others=self.other_options
             )
+
+    def environment_name(self) -> str:
+        """What the form calls the environment of this start; without a choice that of the hub's Python."""
+        own = (name for name, place in self.environments.items() if place == sys.executable)
+        return self.notebook_options().environment or next(own, "")
 
     async def read_chosen(self) -> None:
         """Read options that a form sent when its user got into line, as forms are read here.

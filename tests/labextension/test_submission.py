@@ -12,6 +12,7 @@ import pytest
 from jupyter_client.kernelspec import NoSuchKernel
 
 from gpucommons.labextension import packages
+from gpucommons.labextension.submission import Desk
 from gpucommons.scheduler.client.submission import results_below
 
 #: What runs these tests.
@@ -59,6 +60,19 @@ async def test_the_preview_lists_what_comes_along_and_what_stays(served: Any) ->
     assert view["environment_name"].endswith(
         f"(Python {sys.version_info[0]}.{sys.version_info[1]})"
     )
+
+
+async def test_an_environment_is_called_as_on_the_page_that_started_the_server(
+    tmp_path: Path,
+) -> None:
+    async def kernel_spec(_name: str) -> Any:
+        raise KeyError
+
+    (tmp_path / "train.py").write_text("x = 1\n")
+    desk = Desk(
+        root=tmp_path, home=tmp_path, kernel_spec=kernel_spec, environment_name="Python 3.11.7"
+    )
+    assert (await desk.preview("train.py")).environment_name == "Python 3.11.7"
 
 
 @pytest.mark.parametrize("folder", ["", "work", ".cfg/steps"])

@@ -116,6 +116,17 @@ async def test_where_an_admin_switched_it_off_no_kernels_are_promised() -> None:
     assert await off.may_keep_kernels() is False
 
 
+def test_a_server_is_told_what_the_form_calls_its_environment() -> None:
+    made = spawner("ada")
+    (own,) = made.environments
+    assert made.environment_name() == own
+    assert made.gpu_env({})["GPUCOMMONS_ENVIRONMENT"] == own
+    torch = spawner("ada", environments={"Torch": "/opt/torch/bin/python3"})
+    assert torch.environment_name() == "", "nothing was chosen, and it is no environment of the hub"
+    torch.user_options = {"environment": "Torch"}
+    assert torch.gpu_env({})["GPUCOMMONS_ENVIRONMENT"] == "Torch"
+
+
 def test_a_server_that_hangs_at_its_end_gives_its_gpu_back_within_15_s(tmp_path: Path) -> None:
     one = spawner("ann", home_dir_template=str(tmp_path))
     assert one.interrupt_timeout + one.term_timeout < 15
