@@ -63,3 +63,42 @@ def test_start_again_in_a_tab_with_unsaved_changes_is_one_press_and_its_cell_goe
     # In a second Lab the same notebook would be open twice.
     assert context.pages == [page]
     context.close()
+
+
+@pytest.mark.ui
+def test_variables_are_offered_in_the_tab_that_has_their_notebook_which_has_a_kernel_again(
+    browser: Browser,
+) -> None:
+    with kept_machine(idle_after_s=600, has_criu=False) as machine:
+        write_notebook(
+            machine.state / "homes" / "alice" / "work.ipynb", "x = 41\nprint(x)", "print(x + 1)"
+        )
+        context = browser.new_context(locale="en-GB", timezone_id="UTC", viewport=WIDE)
+        context.set_default_timeout(PATIENCE_MS)
+        page = context.new_page()
+        log_in(page, machine)
+        start_lab(page, "½")
+        page.goto(f"{machine.url}/user/alice/lab/tree/work.ipynb")
+        says(page, "Idle").wait_for()
+        run(page, 0)
+        until(lambda: numbers(page, 0) == [41], "the first cell")
+        machine.close("alice")
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("Kept: 1 variable")
+        picture(page, "stopped-with-variables-kept")
+        dialog.get_by_role("button", name="Start again").click()
+        until(lambda: machine.is_ready("alice"), "the start")
+
+        notice = page.get_by_role("alert").filter(
+            has_text="1 of 1 variables of work.ipynb were kept"
+        )
+        expect(notice).to_be_visible()
+        says(page, "Idle").wait_for()
+        picture(page, "variables-offered-in-their-tab")
+        notice.get_by_role("button", name="Show…").click()
+        page.get_by_role("dialog").get_by_role("button", name="Load").click()
+        expect(page.get_by_text("1 variable was loaded.")).to_be_visible()
+        run(page, 1)
+        until(lambda: numbers(page, 1) == [42], "the variable")
+        assert context.pages == [page]
+        context.close()
