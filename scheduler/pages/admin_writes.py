@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -18,6 +19,7 @@ from gpucommons.scheduler.models import (
     ReplayRequest,
 )
 from gpucommons.scheduler.pages.base import JsonHandler, PageHandler
+from gpucommons.scheduler.pages.present import capacity
 from gpucommons.scheduler.pages.present.idle import reclaimed_text
 from gpucommons.scheduler.pages.present.quotas.inputs import (
     QuotaInputs,
@@ -124,7 +126,9 @@ class ReplayOnMore(PageHandler):
             more = MoreGpus.model_validate({"pool": pool, "gpus": int(gpus)})
         except ValueError:
             raise BadRequest(gettext("Name a pool, and from 1 to 1000 more GPUs.")) from None
-        answer = await self.ask(calls.replay(ReplayRequest(days=7, more=[more])))
+        answer, nodes = await asyncio.gather(
+            self.ask(calls.replay(ReplayRequest(days=7, more=[more]))), self.ask(calls.nodes())
+        )
         self.show(
             "more_gpus.html",
             active="admin",
@@ -132,6 +136,8 @@ class ReplayOnMore(PageHandler):
             gpus=more.gpus,
             answer=answer,
             rows=replay_rows(answer),
+            simulated=capacity.simulated(nodes),
+            data_ms=nodes.now_ms,
         )
 
 
