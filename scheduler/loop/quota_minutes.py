@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.model.resources import Quota
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import HoldClass, Millis, PoolName, TeamName
-from gpucommons.scheduler.core.quota.quota import backs_quotas
+from gpucommons.scheduler.core.quota.quota import pool_sizes
 from gpucommons.scheduler.store.base import LedgerRow
 from gpucommons.scheduler.store.quota_minutes.base import WHOLE_POOL, QuotaMinute
 
@@ -46,15 +45,6 @@ def quota_minutes(
             Millis(minute_ms), pool, milli_gpu * _MINUTE_MS, quotas[pool], held[minute_ms, pool]
         )
     )
-
-
-def pool_sizes(cluster: Cluster) -> dict[PoolName, int]:
-    """GPUs of each pool's nodes that are there, in milli-GPU."""
-    found = dict.fromkeys(cluster.pools, 0)
-    for node in cluster.nodes.values():
-        if node.pool in found and backs_quotas(node):
-            found[node.pool] += len(node.devices) * WHOLE_MILLI_GPU
-    return found
 
 
 def _quotas(cluster: Cluster, pool: PoolName) -> dict[TeamName, Quota]:

@@ -88,6 +88,8 @@ class UseLine(View):
     of: Literal["all", "team", "pool"]
     name: str = ""
     points: list[UsePoint]
+    #: What the points' `there_milli_gpu` is in force as now; None = not known, as of sample data.
+    there_now_milli_gpu: int | None = None
 
 
 class SampleView(View):

@@ -13,6 +13,7 @@ from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.evolving import quick
 from gpucommons.scheduler.core.model.holds import class_of_worker
 from gpucommons.scheduler.core.model.resources import Block, Node, NodeState, Quota, Team
+from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
     NodeId,
@@ -231,3 +232,12 @@ def pro_rata(saved: dict[TeamName, int], there: int) -> dict[TeamName, int]:
 def backs_quotas(node: Node) -> bool:
     """Whether a node is there: one that is lost or fenced holds up no quota."""
     return node.state in {NodeState.READY, NodeState.CORDONED}
+
+
+def pool_sizes(cluster: Cluster) -> dict[PoolName, int]:
+    """GPUs of each pool's nodes that are there, in milli-GPU."""
+    found = dict.fromkeys(cluster.pools, 0)
+    for node in cluster.nodes.values():
+        if node.pool in found and backs_quotas(node):
+            found[node.pool] += len(node.devices) * WHOLE_MILLI_GPU
+    return found

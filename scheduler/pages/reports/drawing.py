@@ -163,16 +163,15 @@ def there(point: UsePoint) -> int | None:
     return point.there_milli_gpu
 
 
-def card(name: str, points: Sequence[UsePoint], measure: str) -> Card:
-    """A team's or a pool's line; ``measure``: what `there` counts."""
+def card(name: str, points: Sequence[UsePoint], measure: str, now: int | None) -> Card:
+    """A team's or a pool's line; ``measure``: what `there` counts, and ``now``: as much as is in force."""
     lines = {of: [of(one) for one in points] for of in (allocated, used, there)}
     tops = (one for of in (allocated, there) for one in lines[of] if one is not None)
     top = max(tops, default=0) or 1
-    newest = next((one for one in reversed(lines[there]) if one is not None), None)
     beside = (
-        ""
-        if newest is None
-        else "; " + gettext("%(measure)s, dashed: %(gpus)s now", measure=measure, gpus=gpus(newest))
+        gettext("%(measure)s: dashed", measure=measure)
+        if now is None
+        else gettext("%(measure)s, dashed: %(gpus)s now", measure=measure, gpus=gpus(now))
     )
     means = gettext(
         "allocated %(allocated)s, used %(used)s",
@@ -185,7 +184,7 @@ def card(name: str, points: Sequence[UsePoint], measure: str) -> Card:
         used=_steps(lines[used], top, closed=True),
         there=_steps(lines[there], top, closed=False),
         top=gpus(top),
-        text=f"{means}{beside}",
+        text=f"{means}; {beside}",
     )
 
 

@@ -77,6 +77,7 @@ async def shown(page: PageHandler) -> dict[str, Any]:
                 f"{_kind(one.of)} {one.name}",
                 one.points,
                 gettext("quota") if one.of == "team" or found.of_quotas else gettext("in the pool"),
+                one.there_now_milli_gpu,
             )
             for one in others
         ),
@@ -118,7 +119,8 @@ def _drawn(found: Utilisation, points: Sequence[UsePoint]) -> dict[str, Any]:
         "allocated": [_amount(one.allocated_milli_gpu) for one in points],
         "used": [_amount(one.used_milli_gpu) for one in points],
         "there": [_amount(one.there_milli_gpu) for one in points],
-        "marks": [one.at_ms // 1000 for one in found.marks],
+        # What was changed in the last minute stands at the end of what is drawn.
+        "marks": [min(one.at_ms, found.to_ms) // 1000 for one in found.marks],
     }
 
 

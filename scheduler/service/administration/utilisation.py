@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName
+from gpucommons.scheduler.core.quota.quota import pool_sizes
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.history import CHANGE_KINDS
 from gpucommons.scheduler.models.reports import UseLine, UseMark, Utilisation
@@ -62,6 +64,7 @@ def utilisation(service: Service, principal: Principal, asked: Asked) -> Utilisa
     team = None if asked.team is None else TeamName(asked.team)
     pool = None if asked.pool is None else PoolName(asked.pool)
     past = whole if team is None else whole.of_team(team)
+    in_force = None if asked.sample else _InForce(cluster=cluster, pool=pool, teams=past.teams)
     if by_day is not None and team is not None:
         by_day = by_day.of_team(team)
     return Utilisation(
@@ -77,22 +80,61 @@ def utilisation(service: Service, principal: Principal, asked: Asked) -> Utilisa
         teams=sorted(teams),
         lines=[
             _all(past, pool, team),
-            *_of_teams(past, pool, sorted(teams) if team is None else [team]),
-            *_of_pools(past, sorted(pools) if pool is None else [pool], team),
+            *_of_teams(past, pool, sorted(teams) if team is None else [team], in_force),
+            *_of_pools(past, sorted(pools) if pool is None else [pool], team, in_force),
         ],
         marks=_marks(service, principal, steps),
         weeks=[] if by_day is None else weeks(service, by_day),
     )
 
 
-def _of_teams(past: Past, pool: PoolName | None, teams: Sequence[TeamName]) -> list[UseLine]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _InForce:
+    """Quotas and pools as they are now: points are means, of a step in which they may have changed."""
+
+    cluster: Cluster
+    pool: PoolName | None
+    #: Whose quotas count as what is there; None = all GPUs do.
+    teams: frozenset[TeamName] | None
+
+    def of_team(self, name: TeamName) -> int:
+        team = self.cluster.teams.get(name)
+        return sum(
+            quota.fixed_milli_gpu + quota.guaranteed_milli_gpu
+            for pool, quota in (team.quotas.items() if team is not None else ())
+            if self.pool in (None, pool)
+        )
+
+    def of_pool(self, pool: PoolName) -> int:
+        if self.teams is None:
+            return pool_sizes(self.cluster).get(pool, 0)
+        return sum(replace(self, pool=pool).of_team(team) for team in self.teams)
+
+
+def _of_teams(
+    past: Past, pool: PoolName | None, teams: Sequence[TeamName], in_force: _InForce | None
+) -> list[UseLine]:
     parts = past.by(lambda one: one.team)
-    return [_of_team(parts.get(team, past.without()), pool, team) for team in teams]
+    lines = (_of_team(parts.get(team, past.without()), pool, team) for team in teams)
+    if in_force is None:
+        return list(lines)
+    return [
+        line.model_copy(update={"there_now_milli_gpu": in_force.of_team(team)})
+        for line, team in zip(lines, teams, strict=True)
+    ]
 
 
-def _of_pools(past: Past, pools: Sequence[PoolName], team: TeamName | None) -> list[UseLine]:
+def _of_pools(
+    past: Past, pools: Sequence[PoolName], team: TeamName | None, in_force: _InForce | None
+) -> list[UseLine]:
     parts = past.by(lambda one: one.pool)
-    return [_of_pool(parts.get(pool, past.without()), pool, team) for pool in pools]
+    lines = (_of_pool(parts.get(pool, past.without()), pool, team) for pool in pools)
+    if in_force is None:
+        return list(lines)
+    return [
+        line.model_copy(update={"there_now_milli_gpu": in_force.of_pool(pool)})
+        for line, pool in zip(lines, pools, strict=True)
+    ]
 
 
 def _steps(days: int, now_ms: int) -> Steps:
@@ -137,7 +179,9 @@ def _of_pool(past: Past, pool: PoolName, team: TeamName | None) -> UseLine:
 
 
 def _marks(service: Service, principal: Principal, steps: Steps) -> list[UseMark]:
-    """The newest changes of quotas, teams and pools in the span that the caller may see."""
+    """The newest changes of quotas, teams and pools since the span began that the caller may see: those of
+    the last minute, too, of which the ledger has nothing yet.
+    """
     found = service.store.events(
         after=0,
         kinds=frozenset(CHANGE_KINDS),
@@ -148,5 +192,5 @@ def _marks(service: Service, principal: Principal, steps: Steps) -> list[UseMark
     return [
         UseMark(at_ms=one.event.at_ms, text=one.event.text[:_MARK_CHARACTERS])
         for one in found
-        if steps.from_ms <= one.event.at_ms < steps.to_ms
+        if steps.from_ms <= one.event.at_ms <= service.now_ms()
     ]

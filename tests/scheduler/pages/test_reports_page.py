@@ -256,6 +256,8 @@ async def test_the_report_asks_what_more_gpus_would_have_changed(
     answer = await admin.post("admin/more", data=form)
     assert "What if a100 had 8 more GPUs?" in answer.text
     assert "Median wait" in answer.text
+    assert "simulated GPUs" in answer.text
+    assert "data-age" in answer.text
     assert "gpucommons simulate --more a100=8" in answer.text
     assert scheduler.writes()[-1][3]["more"] == [{"pool": "a100", "gpus": 8}]
     for wrong in ({"gpus": "many"}, {"gpus": "0"}, {"pool": "<b>"}):
@@ -362,6 +364,12 @@ def test_gpus_of_cards_are_written_as_everywhere_and_means_with_one_digit(
     milli_gpu: int | None, text: str
 ) -> None:
     assert drawing.gpus(milli_gpu) == text
+
+
+def test_a_card_tells_what_is_in_force_and_not_the_mean_of_its_last_step() -> None:
+    points = [UsePoint(from_ms=0, known_ms=900_000, there_milli_gpu=1433)]
+    assert drawing.card("nlp", points, "quota", 1000).text.endswith("; quota, dashed: 1 now")
+    assert drawing.card("nlp", points, "quota", None).text.endswith("; quota: dashed")
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from service_world import ServiceWorld, a_request
+from service_world import ServiceWorld, a_request, done
 from stored_rows import ledger_row
 
+from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName, WorkloadId
 from gpucommons.scheduler.errors import BadRequest, Forbidden
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.models.reports import UseLine, Utilisation
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.service.administration import over_time, usage_report
+from gpucommons.scheduler.service.administration import over_time, settings, usage_report
 from gpucommons.scheduler.service.administration.utilisation import (
     RESOLUTIONS,
     Asked,
@@ -127,6 +128,21 @@ def test_changes_and_finished_experiments_stand_beside_it(worked: ServiceWorld) 
     assert sum(week.finished for week in found.weeks) == 1
     assert found.weeks[-1].held_milli_gpu_h > 0
     assert all(mark.at_ms >= found.from_ms for mark in found.marks)
+
+
+def test_what_was_changed_just_now_is_in_force_and_marked(worked: ServiceWorld) -> None:
+    """A point is the mean of its step: of a quota that was changed in it, neither."""
+
+    def now(by: Principal | None = None) -> dict[str, int | None]:
+        return {line.name: line.there_now_milli_gpu for line in seen(worked, by).lines[1:]}
+
+    assert now() == {"nlp": 2000, "vision": 2000, "gpu": 4000}
+    quota = models.QuotaModel(fixed_milli_gpu=500, guaranteed_milli_gpu=1000)
+    change = models.QuotaChange(team="nlp", pool="gpu", quota=quota)
+    done(settings.set_quotas(worked.service, worked.admin, models.QuotaChanges(changes=[change])))
+    assert now() == {"nlp": 1500, "vision": 2000, "gpu": 4000}
+    assert now(worked.principal("ada")) == {"vision": 2000, "gpu": 2000}
+    assert "nlp" in seen(worked).marks[-1].text
 
 
 def test_points_with_their_known_time_are_what_the_report_has_held(worked: ServiceWorld) -> None:
