@@ -30,11 +30,11 @@ def quote_job(service: Service, principal: Principal, request: models.JobRequest
     read = script_reader(service, request)
     spec = checked_spec(service, principal, request, read)
     quoted = quotes.quote(service.loop.cluster, spec, service.now_ms(), service.why_not)
+    also = (in_words(spec, service.loop.cluster), _costs(service, spec))
     return models.Quote(
         hold_class=quoted.hold_class,
-        text=" ".join(
-            filter(None, (quoted.text, in_words(spec, service.loop.cluster), _costs(service, spec)))
-        ),
+        text=" ".join(filter(None, (quoted.text, *also))),
+        quota_text=" ".join(filter(None, (quoted.quota_text, *also))),
         stop_text=_stop_text(service, spec),
         drill_text=drill_text(spec, quoted.hold_class, service.loop.cluster),
         starts_now=quoted.starts_now,

@@ -74,9 +74,10 @@ def submit(arguments: argparse.Namespace) -> int:
         request, packed = wish({"environment": environment} if environment else {}, profile)
         if packed is not None and request.snapshot is not None:
             scheduler.send(calls.put_snapshot(request.snapshot, packed.content))
-        say(*_of_quota(request, scheduler))
         if trigger_options.is_given(arguments):
+            say(*_of_runs(request, scheduler, in_guarantee=arguments.in_guarantee))
             return schedules.put(scheduler, arguments, request.name, job=request)
+        say(*_of_quota(request, scheduler))
         view = scheduler.send(calls.submit(request, key=str(uuid.uuid4())))
         _say_shortened(request.name, view.name)
         _say_chosen(request, view)
@@ -257,6 +258,19 @@ def _of_quota(request: models.JobRequest, scheduler: SchedulerClient) -> Iterabl
     quoted = scheduler.send(calls.quote_job(request))
     if quoted.hold_class == "over-quota" or any(role.gpu_memory_mib for role in request.roles):
         yield quoted.text
+    if quoted.drill_text:
+        yield quoted.drill_text
+
+
+def _of_runs(
+    request: models.JobRequest, scheduler: SchedulerClient, *, in_guarantee: bool
+) -> Iterable[str]:
+    """The same of a schedule's runs, none of which starts now: what is free then is not known."""
+    kind = "training" if in_guarantee else "retrain"
+    quoted = scheduler.send(calls.quote_job(request.model_copy(update={"kind": kind})))
+    is_borrowed = quoted.hold_class == "over-quota" and not in_guarantee
+    if is_borrowed or any(role.gpu_memory_mib for role in request.roles):
+        yield quoted.quota_text
     if quoted.drill_text:
         yield quoted.drill_text
 

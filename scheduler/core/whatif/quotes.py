@@ -57,6 +57,8 @@ class Quoted:
     hold_class: HoldClass
     #: For people: whether others could stop it, and whether it would start.
     text: str
+    #: The part of it that is so whenever it starts: whose GPUs it takes.
+    quota_text: str
     starts_now: bool
     #: Why it would not start now; None when it would.
     reason: Reason | None
@@ -93,6 +95,7 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis, why_not: WhyNoSlices) ->
     return Quoted(
         hold_class=hold_class,
         text=" ".join(part for part in (*quota_words, _when(job, reason)) if part),
+        quota_text=" ".join(part for part in quota_words if part),
         starts_now=job.state is State.STARTING,
         reason=reason,
         guaranteed_milli_gpu=guaranteed,

@@ -307,6 +307,8 @@ class Quote(View):
     #: "Borrowed. vision has 0 of 4 guaranteed GPUs free, so this job borrows 2: other teams…"; it
     #: ends with why the job would wait, or that it would start.
     text: str
+    #: The same of a job that does not start now, as a schedule's: whose GPUs it takes, and what they cost.
+    quota_text: str = ""
     #: What becomes of its work if it is stopped, as far as that is known before it began.
     stop_text: str = ""
     #: That it is known to go on when it is stopped, or will be tested for that; "" = neither.

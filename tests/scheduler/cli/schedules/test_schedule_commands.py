@@ -154,6 +154,24 @@ def test_a_file_says_the_same(cli: Cli, tmp_path: Path) -> None:
     assert "name is missing" in cli("schedule", "apply", str(file)).err
 
 
+def test_runs_of_a_schedule_are_said_to_borrow_because_of_their_kind_and_nobody_is_stopped_now(
+    cli: Cli, world: WatchedWorld, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text("print('epoch 1')\n")
+    world.script = Script(run_ms=10_000_000)
+    for name in ("a", "b"):
+        submitted(world, name=name)
+        world.pass_time(2000)
+    train = ("submit", str(tmp_path / "train.py"), "--gpus", "2", "--name", "nightly")
+    made = cli(*train, "--schedule", "0 2 * * *")
+    said = made.err.splitlines()[-1]
+    assert said.startswith("Borrowed. Work of this kind leaves the guarantee of vision to others")
+    assert "Would" not in said
+    assert "would start" not in said
+    inside = cli(*train, "--schedule", "0 2 * * *", "--in-guarantee", "--overwrite")
+    assert "Borrowed" not in inside.err
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
