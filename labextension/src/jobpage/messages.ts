@@ -100,6 +100,11 @@ export function jobMessages(msg: Messages) {
       return trans.__('resumed at %1 on %2', step, held);
     },
 
+    /** Of one of which it is still to be seen whether it goes on there. */
+    beganWith(step: string, held: string): string {
+      return trans.__('began on %2 with what was saved at %1', step, held);
+    },
+
     /** How much faster it is, only where both sizes told how fast they were. */
     changedSize(
       before: number,

@@ -49,6 +49,35 @@ describe('what happened', () => {
     }
   );
 
+  it('says no more of the step at which it goes on than was seen', () => {
+    const seen = (state: 'testing' | 'passed', step: number | null = 8) => {
+      const again = makeAttempt({
+        id: 'a-2',
+        number: 2,
+        reserved_ms: 900_000,
+        started_ms: 900_000,
+        resumed_from_step: 8,
+        milli_gpu: 3000
+      });
+      const drill = { state, text: '', step };
+      const attempts = [...job.attempts.slice(0, 1), again];
+      const receipts = timeline(
+        makeJob({ drill, attempts }),
+        1_200_000,
+        jobMsg
+      ).receipts;
+      return receipts.at(-1)?.text;
+    };
+    expect(seen('testing')).toBe(
+      'attempt 2: began on 3 GPUs with what was saved at step 8'
+    );
+    expect(seen('passed')).toBe('attempt 2: resumed at step 8 on 3 GPUs');
+    // It is being stopped to see whether it goes on after that.
+    expect(seen('testing', null)).toBe(
+      'attempt 2: resumed at step 8 on 3 GPUs'
+    );
+  });
+
   it('gives short lengths to the second, so that they add up', () => {
     const attempts = [
       makeAttempt({ started_ms: 0, ended_ms: 112_000 }),

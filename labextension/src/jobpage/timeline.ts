@@ -1,6 +1,6 @@
 /** "What happened" to a job: waits and attempts to scale, and the receipts of its stops. No DOM. */
 import { clock, length } from '../text/format';
-import { inside, isFinal, stepText } from '../model/jobs';
+import { currentAttempt, inside, isFinal, stepText } from '../model/jobs';
 import { IAttempt, IJob } from '../server/types';
 import type { JobMessages } from './messages';
 
@@ -158,10 +158,16 @@ function receipts(job: IJob, msg: JobMessages): IReceipt[] {
       });
     const { started_ms: began, resumed_from_step: step } = attempt;
     if (began != null && step != null) {
+      const isUnseen =
+        attempt === currentAttempt(job) &&
+        job.drill?.state === 'testing' &&
+        job.drill.step != null;
+      const at = stepText(job, step, msg);
+      const held = msg.gpuCount(attempt.milli_gpu);
       say(
         '+',
         began,
-        msg.resumedAt(stepText(job, step, msg), msg.gpuCount(attempt.milli_gpu))
+        isUnseen ? msg.beganWith(at, held) : msg.resumedAt(at, held)
       );
     }
     if (attempt.ended_ms != null && attempt.ended_text) {

@@ -207,6 +207,7 @@ export interface IDrill {
   state: 'testing' | 'passed' | 'failed' | 'untold';
   /** "Tested: stops and goes on at step 200 (41 s)." */
   text: string;
+  step?: number | null; // where it is to go on
 }
 
 export interface IPartOf {

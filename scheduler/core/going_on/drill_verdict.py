@@ -170,8 +170,8 @@ def as_asked(workload: Workload) -> Spec:
     return replace(workload.spec, over_quota=True)
 
 
-def told(drill: Drill) -> str:
-    """One sentence for pages and events."""
+def told(drill: Drill, *, runs: bool = False) -> str:
+    """One sentence for pages and events; ``runs``: it runs again, and has told nothing yet."""
     at = _where(drill)
     if drill.failed:
         only = " It may run only inside its team's guarantee." if drill.on_purpose else ""
@@ -184,8 +184,14 @@ def told(drill: Drill) -> str:
         return f"It was stopped and went on {at}{took}."
     if drill.untold:
         return f"It was stopped, and whether it went on {at} cannot be told from what it says."
+    return _to_be_seen(drill, at, runs=runs)
+
+
+def _to_be_seen(drill: Drill, at: str, *, runs: bool) -> str:
     if drill.on_purpose:
         return f"Testing that this job can be stopped: it is to go on {at}."
+    if runs:
+        return f"It was stopped and runs again: its next word shows whether it goes on {at}."
     return f"It was stopped: whether it goes on {at} is seen once it runs again."
 
 

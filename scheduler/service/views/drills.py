@@ -53,7 +53,7 @@ def drill_view(workload: Workload) -> models.DrillView | None:
         return None
     return models.DrillView(
         state=_state(drill),
-        text=drill_verdict.told(drill),
+        text=drill_verdict.told(drill, runs=workload.state is State.RUNNING),
         on_purpose=drill.on_purpose,
         step=drill.step,
         unit=drill.unit,
