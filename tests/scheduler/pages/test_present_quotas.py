@@ -113,7 +113,7 @@ def test_the_bar_makes_room_for_what_is_borrowed(cluster: Any) -> None:
         ("borrowed", 75, 25),
     ]
     assert row.in_use == "2 in notebooks, 4 guaranteed, 2 borrowed"
-    assert row.own == "its own: 6 GPUs"
+    assert row.own == "8, quota 6 GPUs"
 
 
 def test_two_notebooks_on_halves_are_one_gpu_of_the_teams_own_six(cluster: Any) -> None:
@@ -127,7 +127,18 @@ def test_two_notebooks_on_halves_are_one_gpu_of_the_teams_own_six(cluster: Any) 
 
     row = quota_tables([team.model_copy(update={"use": [use]})], cluster.pools().pools)[0].rows[0]
 
-    assert (row.in_use, row.own) == ("1 in notebooks", "of 6 GPUs")
+    assert (row.in_use, row.own) == ("1 in notebooks", "1 of 6 GPUs")
+
+
+def test_a_team_without_a_quota_is_said_to_have_none(cluster: Any) -> None:
+    """Its bar is drawn beside what it may borrow, which is not its own."""
+    team, pools = cluster.teams().teams[0], cluster.pools().pools
+    none = models.QuotaModel(over_quota_weight=1)
+    for borrowed, own in ((0, "0, no quota"), (1500, "1½, no quota")):
+        held = {"fixed_used_milli_gpu": 0, "guaranteed_used_milli_gpu": 0}
+        use = team.use[0].model_copy(update={**held, "borrowed_milli_gpu": borrowed, "quota": none})
+        (table,) = quota_tables([team.model_copy(update={"use": [use]})], pools)
+        assert table.rows[0].own == own
 
 
 def test_edits_are_read_as_people_write_them() -> None:

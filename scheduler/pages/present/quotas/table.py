@@ -60,7 +60,7 @@ class QuotaRow:
     segments: tuple[Segment, ...]
     #: "1 in notebooks, 2 guaranteed", in GPUs.
     in_use: str
-    #: What the team's own part of it is: "of 6 GPUs", and where it holds more, "its own: 6 GPUs".
+    #: How much of its own that is: "1 of 6 GPUs", "8, quota 6 GPUs" where it holds more, "0, no quota".
     own: str
     waiting: int
 
@@ -168,8 +168,9 @@ def _row(
         if use
         else ()
     )
-    own = _own(quota, pool.total_milli_gpu + pool.out_milli_gpu)
+    own = quota.fixed_milli_gpu + quota.guaranteed_milli_gpu
     used = sum(amount for _, amount in held)
+    beside = own or _may_borrow(quota, pool.total_milli_gpu + pool.out_milli_gpu)
     return QuotaRow(
         team=team.name,
         depth=depth,
@@ -178,7 +179,7 @@ def _row(
         guaranteed=format_milli_gpu(quota.guaranteed_milli_gpu),
         limit="" if quota.limit_milli_gpu is None else format_milli_gpu(quota.limit_milli_gpu),
         weight=str(quota.over_quota_weight),
-        segments=_segments(held, max(own, used, 1)),
+        segments=_segments(held, max(beside, used, 1)),
         in_use=", ".join(
             f"{format_milli_gpu(amount)} {gettext(_HELD_WORDS[name])}"
             for name, amount in held
@@ -190,18 +191,18 @@ def _row(
     )
 
 
-def _own(quota: QuotaModel, total: int) -> int:
-    """What a team's bar is drawn beside: its quota, and where it has none, what it may borrow."""
-    most = total if quota.limit_milli_gpu is None else min(total, quota.limit_milli_gpu)
-    return quota.fixed_milli_gpu + quota.guaranteed_milli_gpu or most
+def _may_borrow(quota: QuotaModel, total: int) -> int:
+    """What the bar of a team without a quota is drawn beside."""
+    return total if quota.limit_milli_gpu is None else min(total, quota.limit_milli_gpu)
 
 
 def _own_words(own: int, used: int) -> str:
-    said = words.gpus(own)
-    beside = (
-        gettext("its own: %(own)s", own=said) if used > own else gettext("of %(all)s", all=said)
-    )
-    return beside if own else ""
+    amount = format_milli_gpu(used)
+    if not own:
+        return gettext("%(used)s, no quota", used=amount)
+    if used > own:
+        return gettext("%(used)s, quota %(own)s", used=amount, own=words.gpus(own))
+    return gettext("%(used)s of %(all)s", used=amount, all=words.gpus(own))
 
 
 def _segments(held: Sequence[tuple[str, int]], whole: int) -> tuple[Segment, ...]:
