@@ -92,7 +92,7 @@ class Section:
     pool: str
     free: str
     total: str
-    #: ``; training borrows them and gives them back within 20 s``; empty where something starts at once.
+    #: `` within 20 s: training borrows them until then``; empty where something starts at once.
     lent: str
     cards: tuple[Card, ...]
     isolation: str

@@ -81,6 +81,8 @@ class NodeView(View):
     state: str
     cpu_milli: int
     memory_mib: int
+    #: Its processors are booked and not fenced, and may be more than its machine has: a workstation's.
+    cpu_is_shared: bool = False
     #: Why an admin cordoned or fenced it, for admins.
     state_text: str = ""
     #: When its cloud takes it back, where that was announced.

@@ -66,7 +66,7 @@ class OfferView(View):
         at_once = [size.milli_gpu for size in self.sizes if size.availability == "free"]
         if not at_once:
             return gettext(
-                "; training borrows them and gives them back within %(seconds)s s",
+                " within %(seconds)s s: training borrows them until then",
                 seconds=self.win_back_s,
             )
         return gettext(

@@ -21,8 +21,8 @@ SENTENCES = {
     ),
     "lent": gettext_noop("yours, back in %(seconds)s s: lent to training, which makes room"),
     "lent-others-free": gettext_noop(
-        "yours, back in %(seconds)s s: lent to training, which makes room; what is free now is not among"
-        " the notebook GPUs of %(team)s"
+        "yours, back in %(seconds)s s: lent to training, which makes room; other GPUs are free now, but"
+        " they are not %(team)s's"
     ),
 }
 

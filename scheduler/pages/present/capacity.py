@@ -217,16 +217,18 @@ def _pool_detail(pool: PoolView | None) -> str:
     return " · ".join((*said, isolation))
 
 
+def _cores(node: NodeView) -> str:
+    cores = ngettext(
+        "%(num)s core to give out", "%(num)s cores to give out", node.cpu_milli // 1000
+    )
+    if not node.cpu_is_shared:
+        return cores
+    return gettext("%(cores)s, shared: its machine may have fewer", cores=cores)
+
+
 def _box(node: NodeView) -> Box:
     kinds = sorted({device.kind for device in node.devices})
-    detail = (
-        f"{', '.join(kinds)} × {len(node.devices)}"
-        if kinds
-        # A workstation gives out more cores than it may have: they are shared, not fenced.
-        else ngettext(
-            "%(num)s core to give out", "%(num)s cores to give out", node.cpu_milli // 1000
-        )
-    )
+    detail = f"{', '.join(kinds)} × {len(node.devices)}" if kinds else _cores(node)
     return Box(
         name=node.id,
         detail=detail,

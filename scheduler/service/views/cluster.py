@@ -162,12 +162,14 @@ def _device_views(node: Node, principal: Principal, cluster: Cluster) -> list[mo
 
 def node_view(node: Node, principal: Principal, cluster: Cluster) -> models.NodeView:
     """One node with what lies on its devices."""
+    pool = cluster.pools.get(node.pool)
     return models.NodeView(
         id=node.node_id,
         pool=node.pool,
         state=node.state,
         cpu_milli=node.cpu_milli,
         memory_mib=node.memory_mib,
+        cpu_is_shared=pool is not None and pool.executor == "local",
         state_text=node.state_text if principal.admin else "",
         leaves_ms=node.leaves_ms,
         driver=node.driver,

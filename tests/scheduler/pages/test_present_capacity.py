@@ -115,6 +115,9 @@ def test_pools_without_gpus_come_last_and_show_cpus(cluster: Any) -> None:
         "64 cores to give out",
         "not heard of",
     )
+    shared = cpu.model_copy(update={"cpu_milli": 4000, "cpu_is_shared": True})
+    (field,) = capacity_map(models.NodeList(nodes=[shared], now_ms=cluster.NOW), [])
+    assert field.boxes[0].detail == "4 cores to give out, shared: its machine may have fewer"
 
 
 def test_one_simulated_gpu_labels_the_page(cluster: Any) -> None:
@@ -140,7 +143,7 @@ def test_the_start_page_says_that_what_is_free_is_lent(cluster: Any) -> None:
     (line,) = team_lines(cluster.teams().teams, cluster.pools().pools, [lent])
 
     assert line.notebooks == (
-        "2 of 2 notebook GPUs free; training borrows them and gives them back within 20 s"
+        "2 of 2 notebook GPUs free within 20 s: training borrows them until then"
     )
 
 

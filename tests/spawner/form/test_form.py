@@ -74,9 +74,7 @@ def test_the_quota_line_says_what_is_free_and_how_old_the_number_is() -> None:
 def test_what_is_free_and_lent_to_training_is_said_to_be_both() -> None:
     size = {"milli_gpu": 1000, "memory_mib": 39732, "availability": "wait", "text": "lent"}
     lent = {**OFFER, "win_back_s": 20, "sizes": [{**size, "lent": True}]}
-    said = (
-        "½ of 2 notebook GPUs free; training borrows them and gives them back within 20 s · updated"
-    )
+    said = "½ of 2 notebook GPUs free within 20 s: training borrows them until then · updated"
     assert said in words(page(lent))
     assert "training borrows" not in words(page({**lent, "sizes": [size]}))
     one_is_free = {**lent, "sizes": [*lent["sizes"], OFFER["sizes"][0]]}
