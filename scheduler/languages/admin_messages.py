@@ -26,6 +26,10 @@ _REPLAYED = (
         "All figures are simulated, those before the change too: that past, played with today's quotas."
     ),
     _(
+        "Left out of the waits, because they ask for more than their team's quota and never start:"
+        " %(before_number)s before, %(after_number)s after."
+    ),
+    _(
         "Lost, at most: as if work saved every %(number)s min and loaded for %(other_number)s min when it"
         " went on; receipts and the report say what stops really cost."
     ),

@@ -23,6 +23,8 @@ class Figures:
     held_milli_gpu_ms: int
     evictions: int
     lost_milli_gpu_ms: int
+    #: Those that ask for more than their team's quota; they are in no wait.
+    never_started: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,14 +84,15 @@ def _figures(record: Record, from_ms: int, until_ms: int, team: TeamName | None)
             one.at_ms < until_ms and team in (None, one.team) for one in record.evictions
         ),
         lost_milli_gpu_ms=sum(one.lost_milli_gpu_ms for one in stories),
+        never_started=sum(one.never and one.submitted_ms < until_ms for one in stories),
     )
 
 
 def _wait(story: Story, from_ms: int, until_ms: int) -> tuple[int, bool] | None:
     """How long it waited, and whether it still did at the end; None for what was there before or came
-    after, or was refused.
+    after, was refused, or can never start.
     """
-    if story.refused is not None or not from_ms <= story.submitted_ms < until_ms:
+    if story.refused is not None or story.never or not from_ms <= story.submitted_ms < until_ms:
         return None
     is_open = story.started_ms is None or story.started_ms > until_ms
     started_ms = until_ms if story.started_ms is None else min(story.started_ms, until_ms)

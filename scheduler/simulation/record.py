@@ -100,6 +100,8 @@ class Story:
     held_milli_gpu_ms: int = 0
     lost_milli_gpu_ms: int = 0
     refused: str | None = None
+    #: It asks for more than its team's quota will ever let it have: it waits for nothing.
+    never: bool = False
 
     @property
     def wait_ms(self) -> int | None:

@@ -36,6 +36,8 @@ class ReplayFigures(View):
     held_gpu_h: float
     evictions: int
     lost_gpu_h: float
+    #: Those that ask for more than their team's quota will ever let them have; they are in no wait.
+    never_started: int = 0
 
 
 class ReplaySide(View):

@@ -66,6 +66,7 @@ def replay(
         text=_sentence(stage, before, f"the last {request.days} days", whole=whole)
         + _bought(more)
         + (_BOTH_PLAYED if request.changes or more else _PLAYED)
+        + _never(before.total.never_started, after.total.never_started)
         + _lost(before, after)
         + _in_truth(_evictions(service, stage, after.until_ms), before.total.evictions)
         + (_unchanged(more) if (request.changes or more) and _same(before, after) else ""),
@@ -169,6 +170,16 @@ def _in_truth(happened: int, played: int) -> str:
     )
 
 
+def _never(before: int, after: int) -> str:
+    """Who waits for nothing that comes is in no wait: that would be the time until the replay's end."""
+    if not before and not after:
+        return ""
+    return (
+        " Left out of the waits, because they ask for more than their team's quota and never start:"
+        f" {before} before, {after} after."
+    )
+
+
 def _lost(before: Outcome, after: Outcome) -> str:
     """What was assumed of saves, which the past does not tell: receipts of real stops say less."""
     if not before.total.lost_milli_gpu_ms and not after.total.lost_milli_gpu_ms:
@@ -201,6 +212,7 @@ def _figures_view(figures: Figures) -> models.ReplayFigures:
         held_gpu_h=_gpu_h(figures.held_milli_gpu_ms),
         evictions=figures.evictions,
         lost_gpu_h=_gpu_h(figures.lost_milli_gpu_ms),
+        never_started=figures.never_started,
     )
 
 

@@ -97,6 +97,26 @@ def test_a_lower_limit_makes_jobs_wait(busy: ServiceWorld) -> None:
     assert view.after.total.held_gpu_h == 6.0
 
 
+def test_who_asks_for_more_than_their_team_may_have_waits_for_nothing(world: ServiceWorld) -> None:
+    """A notebook of a size that its team's quota has no more: its wait would be the replay's length."""
+    bob = world.principal("bob")
+    ask = models.LeaseRequest(milli_gpu=1000)
+    ticket = done(leases.wait_in_line(world.service, bob, ask, key=None))
+    for _ in range(30):
+        world.pass_time(1000)
+    done(leases.end_lease(world.service, bob, ticket.id, models.EndReport()))
+    world.pass_time(HOUR)
+    view = replays.replay(world.service, world.admin, wish(500, fixed=500, team="nlp"))
+    before, after = view.before.teams["nlp"], view.after.teams["nlp"]
+    assert (before.jobs, before.never_started) == (1, 0)
+    assert (after.jobs, after.never_started, after.worst_tenth_wait_s) == (0, 1, None)
+    assert (
+        "Left out of the waits, because they ask for more than their team's quota and never start:"
+        " 0 before, 1 after." in view.text
+    )
+    assert "Left out" not in replays.replay(world.service, world.admin, wish()).text
+
+
 def test_of_too_long_a_past_the_end_is_played_whole_and_that_is_said(
     busy: ServiceWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
