@@ -356,7 +356,7 @@ def steered(
     service: Service, principal: Principal, found: Workload, action: Action
 ) -> Pending[models.JobView]:
     """Ask the loop for it; answered with the job once a cycle has done it."""
-    _refuse_if_over(found)
+    _refuse_if_over(found, action)
 
     def view() -> models.JobView:
         return view_of(service, principal, workload_of(service, found.workload_id))
@@ -366,7 +366,7 @@ def steered(
             return answered.probe()
         except UnknownWorkload:
             # It ended before a cycle read what was asked, and what has ended leaves the cluster.
-            _refuse_if_over(workload_of(service, found.workload_id))
+            _refuse_if_over(workload_of(service, found.workload_id), action)
             raise
 
     intent = service.ask(principal, action)
@@ -376,7 +376,17 @@ def steered(
     return replace(answered, probe=probe)
 
 
-def _refuse_if_over(job: Workload) -> None:
-    if is_final(job):
-        message = f"{job.spec.name} is {state_words(job.state)}: nothing more can be done with it."
-        raise InvalidTransition(message)
+#: What it would have been, where it is over before.
+_WOULD_BE = {Cancel: "cancelled", Pause: "paused", Resume: "resumed", ResizeJob: "resized"}
+
+
+def _refuse_if_over(job: Workload, action: Action) -> None:
+    if not is_final(job):
+        return
+    name, would_be = job.spec.name, _WOULD_BE.get(type(action))
+    if would_be is None or job.state is State.CANCELLED:
+        message = f"{name} is {state_words(job.state)}: it can only be run again."
+    else:
+        ended = "finished" if job.state is State.SUCCEEDED else "failed"
+        message = f"{name} {ended} before it could be {would_be}. It can be run again."
+    raise InvalidTransition(message)

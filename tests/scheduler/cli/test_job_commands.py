@@ -355,7 +355,9 @@ def test_what_has_finished_is_called_so_as_on_every_screen(cli: Cli, world: Watc
     world.pass_time(100)
     world.pass_time(2000)
     assert cli("why", done.name).out.startswith("fine-1 has finished.\n")
-    assert "fine-1 is finished: nothing more can be done" in cli("cancel", done.name).err
+    for command, would_be in (("cancel", "cancelled"), ("pause", "paused")):
+        said = f"fine-1 finished before it could be {would_be}. It can be run again."
+        assert said in cli(command, done.name).err
 
 
 @pytest.mark.parametrize("command", ["show", "why", "logs", "cancel", "pause", "resume", "again"])
