@@ -113,6 +113,8 @@ def _admission(c: Any, facts: dict[str, Any], state: Path) -> None:
         password = (state / "password").read_text().strip()
         c.SharedPasswordAuthenticator.user_password = password
     c.Authenticator.allowed_users = set(facts["users"])
+    # With a set of users the hub would also admit whoever its database knows: who has left all teams, too.
+    c.Authenticator.allow_existing_users = False
 
 
 def _notebooks(c: Any, facts: dict[str, Any]) -> None:

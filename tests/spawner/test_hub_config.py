@@ -155,6 +155,8 @@ def test_who_is_admitted_decides_how(
     assert hub.JupyterHub.authenticator_class == authenticator
     assert hub.LeaseMixin.shared_account is shared
     assert hub.Authenticator.allowed_users == {"ada"}
+    # The hub's database may know people who have left all teams since.
+    assert hub.Authenticator.allow_existing_users is False
     # Quotas are the business of a group of ours; nobody needs to be an admin of the hub.
     assert "admin_users" not in hub.Authenticator
 
