@@ -90,6 +90,10 @@ class Place:
 def gang_of(launch: Launch, places: Sequence[Place]) -> Gang:
     """The workers of an attempt for its launcher, each at its place, by rank."""
     roles = {role.name: role for role in launch.workload.spec.roles}
+    commands = {
+        name: planned_arguments.with_arguments(launch.workload, launch.attempt, roles[name].command)
+        for name in {one.role for one in launch.attempt.placements}
+    }
     workers = tuple(
         Worker(
             rank=rank,
@@ -101,9 +105,7 @@ def gang_of(launch: Launch, places: Sequence[Place]) -> Gang:
             simulated=place.simulated,
             cpus=max(1, one.cpu_milli // 1000),
             memory_mib=roles[one.role].memory_mib,
-            command=planned_arguments.with_arguments(
-                launch.workload, launch.attempt, roles[one.role].command
-            ),
+            command=commands[one.role],
         )
         for rank, (one, place) in enumerate(zip(launch.attempt.placements, places, strict=True))
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.advisor.choice.argued_plan import argued, framework_of
 from gpucommons.scheduler.advisor.choice.script_arguments import (
@@ -14,6 +16,11 @@ from gpucommons.scheduler.core.model.types import Spec
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.launchers.torchrun import TORCHRUN
 from gpucommons.scheduler.plans import ChosenPlan
+
+#: Each of a job's sizes is planned for when it is submitted, before its answer.
+MOST_SIZES = 64
+#: So many sizes without a layout are named.
+_NAMED = 10
 
 
 def check_own_arguments(spec: Spec) -> None:
@@ -37,12 +44,24 @@ def check_own_arguments(spec: Spec) -> None:
         raise Misconfigured(message)
     if (why := misfit(role.command, framework)) is not None:
         raise Misconfigured(f"The plan is written in the arguments of {name}. {why}")
-    each = role.milli_gpu // WHOLE_MILLI_GPU
-    low, high = bounds(spec)
-    without = [n * each for n in range(low, high + 1) if argued(plan, n, each) is None]
-    if without:
+    _check_sizes(plan, name, bounds(spec), role.milli_gpu // WHOLE_MILLI_GPU)
+
+
+def _check_sizes(plan: ChosenPlan, name: str, workers: tuple[int, int], each: int) -> None:
+    low, high = workers
+    if high - low >= MOST_SIZES:
         message = (
-            f"No layout of {', '.join(map(str, without))} GPUs that the arguments of {name} can say holds this"
+            f"The plan is written in the arguments of {name}, which are reckoned anew for each number of"
+            f" workers: {low} to {high} are {high - low + 1} numbers, and {MOST_SIZES} are possible. Choose"
+            " min_workers and max_workers closer together, or submit without the plan."
+        )
+        raise Misconfigured(message)
+    failing = (n * each for n in range(low, high + 1) if argued(plan, n, each) is None)
+    without = list(islice(failing, _NAMED + 1))
+    if without:
+        named = [*map(str, without[:_NAMED]), *(["…"] if len(without) > _NAMED else [])]
+        message = (
+            f"No layout of {', '.join(named)} GPUs that the arguments of {name} can say holds this"
             f" training with its global batch of {plan.batch}. The plan has {plan.gpus} GPUs; other sizes"
             " need to divide the batch and to fit: choose such sizes, or ask for advice anew."
         )

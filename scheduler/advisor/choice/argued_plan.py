@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpucommons.scheduler.advisor.choice.planned_anew import planned_anew
 from gpucommons.scheduler.advisor.choice.question import Question
@@ -15,6 +16,9 @@ from gpucommons.scheduler.advisor.kinds import Pool, kind_called, shipped
 from gpucommons.scheduler.advisor.layout import Layout
 from gpucommons.scheduler.advisor.learning.training import Training, read
 from gpucommons.scheduler.plans import ChosenPlan
+
+#: Plans at one size each: a job is submitted, started and shown with the same ones.
+_KNOWN = 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +37,7 @@ def framework_of(plan: ChosenPlan | None) -> str:
     return named if named in OWN_ARGUMENTS else ""
 
 
+@lru_cache(_KNOWN)
 def argued(plan: ChosenPlan, workers: int, gpus_each: int) -> Argued | None:
     """The plan on so many GPUs, its global batch unchanged; None where no layout of them holds it."""
     training = read(plan.training)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -13,9 +15,12 @@ from builders import a_node
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.advisor.choice import argued_plan
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.executors import planned_arguments
 from gpucommons.scheduler.executors.base import Launch, Place, gang_of
+from gpucommons.scheduler.intake import own_arguments
 from gpucommons.scheduler.service import advice
 from gpucommons.scheduler.service.advice import past
 from gpucommons.scheduler.service.jobs import jobs
@@ -68,8 +73,8 @@ def submitted(world: ServiceWorld, plan: models.PlanView, **changes: Any) -> mod
     return jobs.submit(world.service, world.principal("ann"), request, key=None)
 
 
-def started_with(world: ServiceWorld, job_id: str) -> str:
-    """The command of its newest attempt, as its launcher gets it."""
+def commands(world: ServiceWorld, job_id: str) -> list[str]:
+    """Those of its newest attempt's workers, as its launcher gets them."""
     workload = world.loop.cluster.workloads[WorkloadId(job_id)]
     launch = Launch(
         workload=workload,
@@ -78,8 +83,32 @@ def started_with(world: ServiceWorld, job_id: str) -> str:
         api_url="http://api",
     )
     places = [Place(address="10.0.0.1", ports=(1, 2, 3))] * len(launch.attempt.placements)
-    (worker,) = gang_of(launch, places).workers
-    return " ".join(worker.command)
+    return [" ".join(worker.command) for worker in gang_of(launch, places).workers]
+
+
+def started_with(world: ServiceWorld, job_id: str) -> str:
+    (command,) = commands(world, job_id)
+    return command
+
+
+def calls(
+    monkeypatch: pytest.MonkeyPatch, module: object, name: str, told: Callable[..., Any]
+) -> list[Any]:
+    """What a function is asked from here on, as far as ``told`` says it; it answers as ever."""
+    asked: list[Any] = []
+
+    def counted(*args: Any) -> Any:
+        asked.append(told(*args))
+        return function(*args)
+
+    function = getattr(module, name)
+    monkeypatch.setattr(module, name, counted)
+    return asked
+
+
+def of_eight(world: ServiceWorld) -> models.PlanView:
+    found = plans(world, framework="torchtitan").plans
+    return next(one for one in found if one.gpus == 8)
 
 
 def test_the_chosen_plan_is_what_the_script_is_started_with(world: ServiceWorld) -> None:
@@ -146,6 +175,62 @@ def test_a_size_that_no_layout_holds_is_refused_before_it_waits(world: ServiceWo
     plan = next(one for one in plans(world, framework="megatron").plans if one.gpus == 8)
     with pytest.raises(Misconfigured, match="No layout of 5 GPUs"):
         submitted(world, plan, role={"milli_gpu": 5000, "count": 1})
+
+
+def test_more_sizes_than_can_be_planned_at_once_are_refused_unplanned(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = of_eight(world)
+    workers = {"milli_gpu": 1000, "count": 8}
+    job = submitted(world, plan, role=workers, min_workers=8, max_workers=8)
+    world.pass_time(0)
+    jobs.pause(world.service, world.principal("ann"), job.id)
+    world.pass_time(121_000)
+    asked = calls(monkeypatch, own_arguments, "argued", lambda _, n, each: n * each)
+    with pytest.raises(Misconfigured, match="1 to 1024 are 1024 numbers, and 64 are possible"):
+        submitted(world, plan, role=workers, min_workers=1, max_workers=1024)
+    with pytest.raises(Misconfigured, match="8 to 1024 are 1017 numbers, and 64 are possible"):
+        jobs.resize(world.service, world.principal("ann"), job.id, models.JobSize(workers=1024))
+    assert asked == []
+
+
+def test_ten_sizes_without_a_layout_are_named_and_no_more_than_one_more_is_looked_for(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = of_eight(world)
+    asked = calls(monkeypatch, own_arguments, "argued", lambda _, n, each: n * each)
+    with pytest.raises(Misconfigured) as refused:
+        submitted(world, plan, role={"milli_gpu": 1000, "count": 8}, min_workers=1, max_workers=64)
+    named = re.search(r"No layout of ([\d, ]+), … GPUs", str(refused.value))
+    assert named is not None
+    sizes = [int(one) for one in named[1].split(", ")]
+    assert len(sizes) == 10
+    assert sizes[-1] < asked[-1] < 64
+    assert asked == list(range(1, asked[-1] + 1))
+
+
+def test_a_size_is_planned_once_for_its_submission_and_its_start(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = of_eight(world)
+    argued_plan.argued.cache_clear()
+    asked = calls(monkeypatch, argued_plan, "layout_on", lambda *given: given[2:])
+    job = submitted(world, plan)
+    world.pass_time(0)
+    started_with(world, job.id)
+    assert asked == [(1, 8)]
+
+
+def test_workers_of_a_role_share_one_command(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = of_eight(world)
+    job = submitted(world, plan, role={"milli_gpu": 1000, "count": 8})
+    world.pass_time(0)
+    asked = calls(monkeypatch, planned_arguments, "with_arguments", lambda *given: given[2])
+    found = commands(world, job.id)
+    assert found == [" ".join(["python -u pretrain_gpt.py --seed 1", *plan.arguments])] * 8
+    assert len(asked) == 1
 
 
 def test_other_launchers_cannot_start_it(world: ServiceWorld) -> None:
