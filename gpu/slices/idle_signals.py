@@ -2,7 +2,7 @@
 
 A slice is active in a bucket of ten seconds in which it computed for at least 3 % of the time,
 and whenever its memory grew by more than 64 MiB. What the driver cannot say counts as active:
-missing telemetry is never idle.
+missing telemetry is never idle, and neither is time in which nobody looked.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ MEMORY_GROWTH_MIB = 64
 
 #: A longer gap between two samples is not credited: nobody looked.
 _MAX_STEP_MS = 2_000
+#: A longer one is no idle time either: twice the minute after which a restart's memory is written.
+UNSEEN_AFTER_MS = 120_000
 _FULL_PERCENT_MS = NOISE_FLOOR_PERCENT * BUCKET_MS
 
 
@@ -28,6 +30,7 @@ class Activity:
     """What must be remembered between two samples of one slice."""
 
     #: Last instant at which the slice was active or could not be seen to be idle; None = never.
+    #: Moved on by each time in which nobody looked, so what has passed since was seen.
     active_ms: int | None = None
     #: Time of the sample before.
     seen_ms: int | None = None
@@ -37,8 +40,8 @@ class Activity:
     percent_ms: int = 0
     #: Lowest memory since the last growth; None before the first number.
     low_mib: int | None = None
-    #: It was seen before a restart: its next sample has no rate yet and no memory to be compared with,
-    #: and so tells nothing of what it does.
+    #: It was seen before a restart: its next sample may have no rate yet, and has no memory to be
+    #: compared with.
     resumed: bool = False
 
 
@@ -51,15 +54,32 @@ def observe(before: Activity, sample: UsageSample) -> Activity:
         step_ms = min(_MAX_STEP_MS, max(0, sample.at_ms - before.seen_ms))
     gathered += (sample.compute_percent or 0) * step_ms
     grew, low_mib = _memory(before.low_mib, sample.memory_used_mib)
-    unknown = sample.compute_percent is None or sample.memory_used_mib is None
-    active = not before.resumed and (unknown or grew or gathered >= _FULL_PERCENT_MS)
+    # Of a first look a rate may be missing alone: where the driver cannot say it, the next tells.
+    unknown = sample.memory_used_mib is None or (
+        sample.compute_percent is None and not before.resumed
+    )
+    active = unknown or (grew and not before.resumed) or gathered >= _FULL_PERCENT_MS
+    since_ms = _without_unseen(before, sample.at_ms)
     return Activity(
-        active_ms=max(before.active_ms or 0, sample.at_ms) if active else before.active_ms,
+        active_ms=max(since_ms or 0, sample.at_ms) if active else since_ms,
         seen_ms=sample.at_ms,
         bucket_ms=bucket_ms,
         percent_ms=gathered,
         low_mib=low_mib,
     )
+
+
+def _without_unseen(before: Activity, at_ms: int) -> int | None:
+    """The last activity, so late that no idle time is counted in which nobody looked."""
+    if before.seen_ms is None:
+        # Opened before a restart and not looked at, or written by a release that kept no look.
+        return at_ms if before.resumed else before.active_ms
+    away_ms = at_ms - before.seen_ms
+    if away_ms <= UNSEEN_AFTER_MS:
+        return before.active_ms
+    if before.active_ms is None:
+        return at_ms
+    return max(before.active_ms, min(at_ms, before.active_ms + away_ms))
 
 
 def _memory(low_mib: int | None, used_mib: int | None) -> tuple[bool, int | None]:

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 #: Samples kept per slice: ten minutes at one a second.
 RING_SAMPLES = 600
-#: A slice that computes all day is no reason to write all day.
+#: Looks are written down once a minute: after a restart what is older was not seen.
 _WRITE_AFTER_MS = 60_000
 
 
@@ -79,8 +79,8 @@ class OpenSlices:
         self._devices = devices
         self._shown = shown
         self._open: dict[SliceId, OpenSlice] = {}
-        #: The activity that is on disk.
-        self._written_ms: dict[SliceId, int] = {}
+        #: The activity and the looks that are on disk.
+        self._written_ms: dict[SliceId, tuple[int, int]] = {}
 
     def __iter__(self) -> Iterator[OpenSlice]:
         return iter(self._open.values())
@@ -200,24 +200,29 @@ class OpenSlices:
                 for slice_id, held in self._open.items()
             ]
         )
-        self._written_ms = self._active_ms()
+        self._written_ms = self._seen_ms()
 
     def save_activity(self) -> None:
-        """Write down which slices were used, a minute or more after what was written of them."""
-        active_ms = self._active_ms()
+        """Write down what was seen of the slices, a minute or more after the last time, and use after a quiet minute at once."""
+        seen_ms = self._seen_ms()
         if all(
-            at - self._written_ms.get(one, 0) < _WRITE_AFTER_MS for one, at in active_ms.items()
+            abs(at - written) < _WRITE_AFTER_MS
+            for one, times in seen_ms.items()
+            for at, written in zip(times, self._written_ms.get(one, (0, 0)), strict=True)
         ):
             return
         try:
             self.save()
         except OSError as error:
             # No reason to stop watching; it is tried again a minute later.
-            self._written_ms = active_ms
+            self._written_ms = seen_ms
             logger.warning("when slices were last used cannot be written down: %s", error)
 
-    def _active_ms(self) -> dict[SliceId, int]:
-        return {slice_id: held.activity.active_ms or 0 for slice_id, held in self._open.items()}
+    def _seen_ms(self) -> dict[SliceId, tuple[int, int]]:
+        return {
+            slice_id: (held.activity.active_ms or 0, held.activity.seen_ms or 0)
+            for slice_id, held in self._open.items()
+        }
 
     def _take_up(self, saved: SavedSlice, *, now_ms: int) -> None:
         # Where it is not known when it was last used, that is not idle.

@@ -71,7 +71,7 @@ class StateFile:
                     "unsure": saved.unsure,
                     "parked": saved.parked,
                 }
-                | ({} if saved.activity is None else {"active_ms": saved.activity.active_ms})
+                | _activity_json(saved.activity)
                 for saved in slices
             ],
         }
@@ -114,15 +114,26 @@ class StateFile:
                 later=bool(saved.get("later")),
                 unsure=bool(saved.get("unsure")),
                 parked=bool(saved.get("parked")),
-                activity=_activity(saved["active_ms"]) if "active_ms" in saved else None,
+                activity=_activity(saved) if "active_ms" in saved else None,
             )
             for saved in content["slices"]
         )
 
 
-def _activity(active_ms: int | None) -> Activity:
+def _activity_json(activity: Activity | None) -> dict[str, int | None]:
+    if activity is None:
+        return {}
+    return {"active_ms": activity.active_ms, "seen_ms": activity.seen_ms}
+
+
+def _activity(saved: Mapping[str, Any]) -> Activity:
     """As it goes on after a restart."""
-    return Activity(active_ms=None if active_ms is None else int(active_ms), resumed=True)
+    active_ms, seen_ms = saved["active_ms"], saved.get("seen_ms")
+    return Activity(
+        active_ms=None if active_ms is None else int(active_ms),
+        seen_ms=None if seen_ms is None else int(seen_ms),
+        resumed=True,
+    )
 
 
 def replace_privately(path: Path, text: str) -> None:

@@ -199,6 +199,26 @@ def test_a_restart_is_no_use_of_a_slice(node: Node) -> None:
     assert busy.active_ms == node.now_ms
 
 
+def test_an_hour_without_the_agent_makes_no_slice_an_hour_idle(node: Node) -> None:
+    node.node.start(FakeProcess(pid=7, private_mib=500))
+    node.second()
+    node.watch.open(half())
+    node.watch.bind(A, 7)
+    for _ in range(600):
+        node.second()
+    (before,) = node.watch.usage()
+    assert before.active_ms is not None
+    idle_ms = node.now_ms - before.active_ms
+    node.seconds += 3600
+    node.restarted()
+    for _ in range(5):
+        node.second()
+    (after,) = node.watch.usage()
+    assert after.active_ms is not None
+    # What was seen since the last writing, less than a minute, is not kept.
+    assert idle_ms - 60_000 <= node.now_ms - after.active_ms <= idle_ms + 5000
+
+
 def test_a_slice_that_was_never_used_is_that_after_a_restart(node: Node) -> None:
     node.watch.open(half())
     node.second()
@@ -241,7 +261,8 @@ def test_activity_that_cannot_be_written_down_ends_no_watch(
         node.second()
     (sample,) = node.watch.usage()
     assert sample.active_ms == node.now_ms
-    assert caplog.text.count("cannot be written down") == 2
+    # The first look, the first use, and a minute later.
+    assert caplog.text.count("cannot be written down") == 3
 
 
 def test_of_what_an_earlier_release_wrote_the_last_use_is_not_known_so_it_is_not_idle(

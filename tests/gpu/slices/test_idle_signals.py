@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucommons.gpu.slices.idle_signals import Activity, observe
+from gpucommons.gpu.slices.idle_signals import UNSEEN_AFTER_MS, Activity, observe
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.gpu.slices.usage import UsageSample
 
@@ -89,3 +89,72 @@ def test_activity_never_goes_back_and_never_lies_ahead(
         assert at_ms is None or at_ms <= step * 1000
         assert last is None or (at_ms is not None and at_ms >= last)
         last = at_ms
+
+
+HOUR_MS = 3_600_000
+
+
+def looked(
+    activity: Activity, at_ms: int, compute: int | None = 0, memory: int | None = 0
+) -> Activity:
+    sample = UsageSample(
+        slice_id=SliceId("s"),
+        at_ms=at_ms,
+        compute_percent=compute,
+        memory_used_mib=memory,
+        memory_limit_mib=1000,
+        processes=1,
+    )
+    return observe(activity, sample)
+
+
+def test_time_in_which_the_agent_was_away_is_not_idle_time() -> None:
+    activity = Activity(active_ms=START_MS, seen_ms=START_MS + 10_000, resumed=True)
+    back_ms = START_MS + 10_000 + 2 * HOUR_MS
+    for second in range(5):
+        activity = looked(activity, back_ms + second * 1000)
+    assert activity.active_ms == back_ms - 10_000
+
+
+def test_a_slice_that_was_never_used_begins_anew_after_time_in_which_nobody_looked() -> None:
+    activity = Activity(seen_ms=START_MS, resumed=True)
+    assert looked(activity, START_MS + UNSEEN_AFTER_MS).active_ms is None
+    late_ms = START_MS + UNSEEN_AFTER_MS + 1
+    assert looked(activity, late_ms).active_ms == late_ms
+    assert looked(Activity(resumed=True), late_ms).active_ms == late_ms
+
+
+def test_a_first_look_that_knows_nothing_is_active_and_one_that_lacks_a_rate_is_not() -> None:
+    activity = Activity(active_ms=START_MS, seen_ms=START_MS + 60_000, resumed=True)
+    back_ms = START_MS + 61_000
+    assert looked(activity, back_ms, None, None).active_ms == back_ms
+    no_rate = looked(activity, back_ms, None, 500)
+    assert no_rate.active_ms == START_MS
+    assert looked(no_rate, back_ms + 1000, None, 500).active_ms == back_ms + 1000
+
+
+def test_a_first_look_at_a_slice_that_computes_is_active() -> None:
+    activity = Activity(active_ms=START_MS, seen_ms=START_MS + 60_000, resumed=True)
+    assert looked(activity, START_MS + 61_000, 90, 500).active_ms == START_MS + 61_000
+
+
+@given(
+    before_ms=st.integers(0, 2 * HOUR_MS),
+    away_ms=st.integers(0, 5 * HOUR_MS),
+    samples=st.lists(
+        st.tuples(st.none() | st.integers(0, 100), st.none() | st.integers(0, 5000)),
+        min_size=1,
+        max_size=30,
+    ),
+)
+def test_after_a_restart_a_slice_is_idle_for_no_longer_than_somebody_looked(
+    before_ms: int, away_ms: int, samples: list[tuple[int | None, int | None]]
+) -> None:
+    seen_ms = START_MS + before_ms
+    activity = Activity(active_ms=START_MS, seen_ms=seen_ms, resumed=True)
+    for second, (compute, memory) in enumerate(samples):
+        at_ms = seen_ms + away_ms + second * 1000
+        activity = looked(activity, at_ms, compute, memory)
+        assert activity.active_ms is not None
+        idle_ms = at_ms - activity.active_ms
+        assert 0 <= idle_ms <= before_ms + second * 1000 + min(away_ms, UNSEEN_AFTER_MS)
