@@ -121,16 +121,15 @@ def _take_turns(cycle: CycleState) -> None:
 
 
 def _lend(cycle: CycleState) -> None:
-    # 5 What is idle goes to over-quota work by weighted fair share, and to work without a GPU: first to who
-    #   fits with all that it asks for, then to elastic jobs with fewer workers than they ask for. Where
-    #   nothing idle fits, elastic jobs shrink for it: those of its own team, and of teams that have at least
-    #   as much by their share. Where that is not enough, and the job has waited for the pool's `min_run_ms`,
-    #   work of teams that borrow beyond their share is stopped. At the end elastic jobs that this cycle has
-    #   admitted take more workers.
-    for workload in ordering.for_surplus(cycle):
-        over_quota.consider_whole(cycle, workload)
-    for workload in ordering.for_surplus(cycle, over_quota.takes_fewer):
-        over_quota.consider(cycle, workload)
+    # 5 What is idle goes to over-quota work by weighted fair share, and to work without a GPU. In each team
+    #   first to who fits with all that it asks for, then to elastic jobs with fewer workers than they ask
+    #   for. Where nothing idle fits, elastic jobs shrink for it: those of its own team, and of teams that
+    #   have at least as much by their share. Where that is not enough, and the job has waited for the pool's
+    #   `min_run_ms`, work of teams that borrow beyond their share is stopped. At the end elastic jobs that
+    #   this cycle has admitted take more workers.
+    for workload, is_second in ordering.for_surplus(cycle, over_quota.takes_fewer):
+        turn = over_quota.consider if is_second else over_quota.consider_whole
+        turn(cycle, workload)
     for workload in ordering.by_standing(cycle, _elastic_just_admitted(cycle)):
         over_quota.grow(cycle, workload)
 

@@ -90,8 +90,9 @@ def consider(cycle: CycleState, workload: Workload) -> None:
 def consider_whole(cycle: CycleState, workload: Workload) -> None:
     """Give one workload its turn on what is idle, an elastic one with all that it asks for.
 
-    Where it does not fit so, its turn with fewer workers comes when everybody has had this one: a job that
-    takes the remnants keeps those waiting that fit them whole, and runs for longer.
+    Where it does not fit so, its turn with fewer workers comes when all of its team have had this one: a job
+    that takes the remnants keeps those waiting that fit them whole, and runs for longer. Not when other teams
+    have, too: whoever borrows most would then take each GPU that is free before it.
     """
     if workload.nomination is not None or not takes_fewer(workload):
         consider(cycle, workload)

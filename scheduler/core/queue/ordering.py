@@ -192,12 +192,16 @@ def _heads(
     cycle: CycleState,
     rank: Callable[[EquivalenceKey], _Rank],
     wanted: Wanted = lambda _: True,
+    among: Iterable[EquivalenceKey] | None = None,
 ) -> Iterator[tuple[EquivalenceKey, _ClassHead]]:
     """The heads of all classes that are wanted, with what these ask for, without who is not eligible.
 
-    One job of a class answers for all whether it is wanted.
+    One job of a class answers for all whether it is wanted. ``among``: of these classes alone.
     """
-    classes = tuple(cycle.index.equivalence_classes.items())
+    known = cycle.index.equivalence_classes
+    classes = tuple(
+        known.items() if among is None else ((one, known[one]) for one in among if one in known)
+    )
     had: Counter[ParentId] = Counter()
     if any(key.part_of is not None for key, _ in classes):
         had = _siblings(cycle.among(cycle.index.holding | cycle.index.nominated))
@@ -267,23 +271,40 @@ class _Contender(NamedTuple):
     team: TeamName
 
 
-def for_surplus(cycle: CycleState, wanted: Wanted = lambda _: True) -> Iterator[Workload]:
+def for_surplus(cycle: CycleState, has_two_turns: Wanted) -> Iterator[tuple[Workload, bool]]:
     """Line up over-quota work: each time the team that has had least for its weight.
 
     Looks at what teams hold at each step, so what was admitted a moment ago already counts. Work
     without a GPU comes after: there it is the team that holds fewest processors for its weight.
+
+    Whoever ``has_two_turns`` has the second (True beside it) behind all of its team, and before a team that
+    has had more.
     """
+
+    def rank(key: EquivalenceKey) -> _Rank:
+        return (-PRIORITIES[key.priority],)
+
     by_team: dict[_Contender, list[_ClassHead]] = {}
-    for key, head in _heads(cycle, lambda key: (-PRIORITIES[key.priority],), wanted):
-        without_gpu = on_cpu_only(cycle.workloads[head.workload_id].spec)
-        by_team.setdefault(_Contender(without_gpu, key.team), []).append(head)
+    again: dict[_Contender, list[EquivalenceKey]] = {}
+    for key, head in _heads(cycle, rank):
+        workload = cycle.workloads[head.workload_id]
+        contender = _Contender(on_cpu_only(workload.spec), key.team)
+        by_team.setdefault(contender, []).append(head)
+        if has_two_turns(workload):
+            again.setdefault(contender, []).append(key)
     ahead = {one: _ClassHeads(fronts_of) for one, fronts_of in by_team.items()}
+    second: set[_Contender] = set()
     dues = _Dues(cycle)
     while ahead:
         first = dues.most_due(ahead)
-        yield cycle.workloads[ahead[first].first.workload_id]
+        yield cycle.workloads[ahead[first].first.workload_id], first in second
         ahead[first].step(cycle)
         dues.had_turn(first)
+        if not ahead[first]:
+            ahead[first] = _ClassHeads(
+                head for _, head in _heads(cycle, rank, among=again.pop(first, ()))
+            )
+            second.add(first)
         if not ahead[first]:
             del ahead[first]
 

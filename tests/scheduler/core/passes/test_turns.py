@@ -180,3 +180,15 @@ def test_of_several_elastic_jobs_that_fit_with_fewer_workers_the_first_in_line_s
     )
     world.end(done)
     assert (world.state(first), world.state(second)) == (State.STARTING, State.QUEUED)
+
+
+def test_a_job_that_may_have_fewer_workers_keeps_its_teams_turn_before_a_team_that_has_more() -> (
+    None
+):
+    world = World(a_node(gpus=4), teams=[a_team("a"), a_team("b")])
+    running = [world.run(a_job(f"b{i}", team=B)) for i in range(4)]
+    mine = world.submit(stretching("mine", 4, min_workers=1, team=A))
+    others = [world.submit(a_job(f"next{i}", team=B)) for i in range(3)]
+    world.end(running[0])
+    assert world.state(mine) is State.STARTING
+    assert {world.state(one) for one in others} == {State.QUEUED}
