@@ -20,12 +20,19 @@ export function longEnough(
 /** So long a trial runs, and so long a run must hold its GPUs to teach. */
 export const TRIAL_S = 300;
 
+const TRIAL = { maxRunS: TRIAL_S, priority: 'low', overQuota: true } as const;
+const ASKED = ['maxRunS', 'priority', 'overQuota'] as const;
+
 /** Fill in a short run of a plan, which goes behind all others: the reader submits it. */
 export function tryPlan(train: TrainModel, plan: IPlan): void {
-  const { maxRunS, priority } = { ...train.form, ...train.beforeTrial };
+  const before = { ...train.form, ...train.beforeTrial?.(train.form) };
   takePlan(train, plan, []);
-  train.beforeTrial = { maxRunS, priority };
-  train.update({ maxRunS: TRIAL_S, priority: 'low', overQuota: true });
+  train.update(TRIAL);
+  train.beforeTrial = form => {
+    // What was chosen after the trial was filled in stays.
+    const kept = ASKED.filter(name => form[name] === TRIAL[name]);
+    return Object.fromEntries(kept.map(name => [name, before[name]]));
+  };
 }
 
 /** Fill in what a plan says: the reader submits it. `limits` are the time limits on offer. */
@@ -35,8 +42,8 @@ export function takePlan(
   limits: readonly (number | null)[]
 ): void {
   const { milli_gpu, workers, launcher, pool } = plan;
-  train.update(train.beforeTrial);
-  train.beforeTrial = {};
+  train.update({ ...train.beforeTrial?.(train.form) });
+  train.beforeTrial = null;
   const maxRunS = longEnough(train.form.maxRunS, plan.run_s.high, limits);
   train.resize(milli_gpu);
   const sizes = { workers, minWorkers: workers, maxWorkers: workers };

@@ -41,8 +41,8 @@ export class TrainModel {
 
   readonly changed = new Signal<this, void>(this);
   form: Readonly<ITrainForm> = EMPTY_FORM;
-  /** Of the form, before it was filled in for a trial. */
-  beforeTrial: Partial<ITrainForm> = {};
+  /** What a trial has filled in and a form still holds, as it was before the trial. */
+  beforeTrial: ((form: ITrainForm) => Partial<ITrainForm>) | null = null;
   /** Of number fields what was typed there and cannot be taken. */
   typed: Readonly<Typed> = {};
 
@@ -292,8 +292,9 @@ export class TrainModel {
       this._key = null;
       this._isEdited = false;
       // A plan is for one job: so is the pool that it named.
-      const next = form.plan ? { plan: '', pool: '', ...this.beforeTrial } : {};
-      this.beforeTrial = {};
+      const before = this.beforeTrial?.(form);
+      const next = form.plan ? { plan: '', pool: '', ...before } : {};
+      this.beforeTrial = null;
       this.form = { ...form, ...next, name: '', isScheduled: false };
       if (form.source.kind === 'job') {
         this._isChosen = false;

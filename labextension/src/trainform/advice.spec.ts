@@ -360,6 +360,28 @@ it('tries a plan for five minutes at low priority, and has the form as it was ag
   expect(train.form).toMatchObject({ maxRunS: 7200, priority: 'high' });
 });
 
+it('borrows for a trial alone, whichever way the form goes on', async () => {
+  const train = made();
+  train.update({ overQuota: false });
+  tryPlan(train, PLAN);
+  takePlan(train, PLAN, []);
+  expect(jobRequest(train.form)).toMatchObject({ over_quota: false });
+  tryPlan(train, PLAN);
+  expect(train.form.overQuota).toBe(true);
+  vi.spyOn(train, 'mistakes', 'get').mockReturnValue([]);
+  await train.send(() => Promise.resolve(makeJob()));
+  expect(jobRequest(train.form)).toMatchObject({ over_quota: false });
+});
+
+it('keeps a time limit and a priority that were chosen after a trial', () => {
+  const train = made();
+  train.update({ maxRunS: 7200, priority: 'low' });
+  tryPlan(train, PLAN);
+  train.update({ maxRunS: 21_600, priority: 'high' });
+  takePlan(train, PLAN, []);
+  expect(train.form).toMatchObject({ maxRunS: 21_600, priority: 'high' });
+});
+
 it('never leaves the plan less time than it may need', () => {
   const train = made();
   const limits = [3600, 86_400, 21_600, null];
