@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -13,6 +14,11 @@ from gpucommons.scheduler.failures.remedies import NO_GPU, Remedy, remedy_for
 #: So much of a log's end is looked at.
 TAIL_BYTES = 64 << 10
 _NOT_FOUND, _NOT_EXECUTABLE, _SIGNALLED = 127, 126, 128
+#: How a shell's, env's or interpreter's line ends that could not begin a command.
+_OF_SHELL = re.compile(
+    r"(?:not found|No such file or directory|Permission denied|cannot execute[\w :]*|Exec format error)$",
+    re.IGNORECASE,
+)
 _BY_SIGNAL = {
     signal.SIGKILL: "It was killed from outside (SIGKILL)",
     signal.SIGSEGV: "It crashed: segmentation fault",
@@ -80,7 +86,10 @@ def _what(failure: Failure, cause: Cause | None) -> tuple[str, str]:
         return _quoted(failure, cause), ""
     remedy = remedy_for(cause.text)
     place = f" ({cause.place})" if cause.place else ""
-    if cause.is_raised or remedy is not None or failure.exit_code in (_NOT_FOUND, _NOT_EXECUTABLE):
+    is_of_shell = failure.exit_code in (_NOT_FOUND, _NOT_EXECUTABLE) and _OF_SHELL.search(
+        cause.text
+    )
+    if cause.is_raised or remedy is not None or is_of_shell:
         files, taken_from = failure.files, failure.taken_from
         own = run_as_module(cause.text, cause.script, files=files, taken_from=taken_from)
         return cause.text + place, own or _advice(failure, remedy)

@@ -16,7 +16,7 @@ _LONGEST = 240
 #: Before each line that launchers of ours write into a job's log, and whoever else wants to: such a line is no
 #: reason of ours. What a supervisor knows it writes into its own record.
 REMARK = "gpucommons: "
-_AS_OURS = re.compile(r"(?:\d\d:\d\d:\d\d )?gpucommons\b")
+_AS_OURS = re.compile(r"(?:\d\d:\d\d:\d\d )?gpucommons\b", re.IGNORECASE)
 #: Lines from the end in which an error that is no traceback is looked for.
 _REACH = 60
 #: Lines that look like the end of a traceback, of which as many are compared with what is before them.

@@ -189,3 +189,11 @@ def test_what_a_launcher_says_last_is_quoted_as_any_program_could_say_it() -> No
             f"It ended with exit status 127; it said last: {line}"
         )
     assert _said(f"{TRACEBACK}{remark}") == "ValueError: bad batch 7 (train.py:88)"
+
+
+@pytest.mark.parametrize(
+    "line", ["GPUCommons: error: pay here", "your quota error: ask evil.example for more"]
+)
+def test_at_127_only_a_line_of_the_shell_is_told_without_quotes(line: str) -> None:
+    assert _said(f"{line}\n", 127) == f"It ended with exit status 127; it said last: {line}"
+    assert _said("sh: 1: trian: not found\n", 127).startswith("sh: 1: trian: not found")

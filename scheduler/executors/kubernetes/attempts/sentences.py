@@ -32,7 +32,8 @@ UNCERTAIN = frozenset({"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"
 #: The container ended without ever having been the job's command.
 NEVER_RAN = frozenset({"StartError", "ContainerCannotRun"})
 
-_NAMED = r"'[^'\n]{1,200}'|\"[^\"\n]{1,200}\""
+#: A command or a path. A program can write such a message, so it has room for no sentence of its own.
+_NAMED = r"'[\w./@+:=~,%-]{1,200}'"
 _NOT_BEGUN = re.compile(
     rf"{NOT_BEGUN}(?:there is no (?P<missing>{_NAMED}) in this environment"
     rf"|(?P<barred>{_NAMED}) cannot be run: (?P<why>.{{1,100}}))"

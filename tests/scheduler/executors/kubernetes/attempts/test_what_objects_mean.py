@@ -290,6 +290,14 @@ def test_a_command_that_could_not_be_begun_is_a_failed_start_and_127_of_its_own_
     assert (end.exit_code, end.start_failed) == (NOT_FOUND, False)
 
 
+@pytest.mark.parametrize("name", ["x; visit evil.example", "a\rb", "\x1b[31mx", "x\u202egnp"])
+def test_a_program_that_imitates_such_a_message_has_no_sentence_of_its_own_told(name: str) -> None:
+    said = Why(reason="Error", message=f"{NOT_BEGUN}there is no '{name}' in this environment")
+    end = endings.end_of(single(an_ended_pod(0, NOT_FOUND, end=said)))
+    assert (end.exit_code, end.start_failed) == (NOT_FOUND, False)
+    assert not end.text.startswith("There is no")
+
+
 def test_an_image_without_python_is_said_to_be_one() -> None:
     message = 'exec: "python3": executable file not found in $PATH: unknown'
     said = Why(reason="StartError", message=message)
