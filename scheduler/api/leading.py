@@ -38,6 +38,7 @@ _HANDED_ON = (
     "accept",
     "x-request-id",
     "traceparent",
+    "tracestate",
 )
 #: A receipt waits for its cycle.
 _TIMEOUT = httpx.Timeout(20.0, connect=2.0)

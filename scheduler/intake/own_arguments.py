@@ -14,7 +14,8 @@ from gpucommons.scheduler.advisor.choice.script_arguments import (
 from gpucommons.scheduler.core.model.demand import bounds
 from gpucommons.scheduler.core.model.types import Spec
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.launchers.torchrun import TORCHRUN
+from gpucommons.scheduler.launchers.launcher import script_words
+from gpucommons.scheduler.launchers.torchrun import TORCHRUN, is_torchrun
 from gpucommons.scheduler.plans import ChosenPlan
 
 #: Each of a job's sizes is planned for when it is submitted, before its answer.
@@ -40,6 +41,13 @@ def check_own_arguments(spec: Spec) -> None:
             f"The plan is written in the arguments of {name}, whose processes torchrun starts, one on each GPU:"
             f" choose the launcher torchrun, one role and whole GPUs ({plan.gpus} in the plan), or submit"
             " without the plan."
+        )
+        raise Misconfigured(message)
+    if not is_torchrun(role.command) and script_words(role.command) is None:
+        message = (
+            f"The plan is written in the arguments of {name}, which go to the end of the command: what"
+            f" {role.command[0]} starts would not be told them. Give the command as `python SCRIPT …` or"
+            " `torchrun … SCRIPT …`, or submit without the plan."
         )
         raise Misconfigured(message)
     if (why := misfit(role.command, framework)) is not None:

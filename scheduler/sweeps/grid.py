@@ -14,9 +14,9 @@ _MOST_CASES = 20_000
 
 
 def points(parameter: Parameter) -> tuple[Value, ...] | None:
-    """All values of one parameter, each once; None where its range has no steps."""
+    """All values of one parameter; None where its range has no steps."""
     if parameter.choices:
-        return tuple(dict.fromkeys(parameter.choices))
+        return parameter.choices
     if parameter.step is None and not parameter.integer:
         return None
     step = 1.0 if parameter.step is None else parameter.step

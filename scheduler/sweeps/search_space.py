@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.sweeps.grid import MOST, Grid, points
-from gpucommons.scheduler.sweeps.sweep import Parameter, Sweep, Trial, setting
+from gpucommons.scheduler.sweeps.sweep import Parameter, Sweep, Trial, Value, setting
 
 NO_OPTUNA = (
     "sampler: tpe and random need Optuna where the scheduler runs: pip install 'gpucommons[sweeps]'"
@@ -54,13 +54,13 @@ def space_of(asked: Asked) -> tuple[Parameter, ...]:
 
 def _parameter(name: str, one: Any) -> Parameter:
     if isinstance(one, list):
-        return Parameter(name=name, choices=tuple(one))
+        return Parameter(name=name, choices=_each_once(one))
     when = {
         other: tuple(wanted) if isinstance(wanted, list) else (wanted,)
         for other, wanted in one.when.items()
     }
     if one.choices is not None:
-        return Parameter(name=name, choices=tuple(one.choices), when=when)
+        return Parameter(name=name, choices=_each_once(one.choices), when=when)
     written_whole = all(isinstance(end, int) for end in (one.low, one.high, one.step or 1))
     whole = written_whole if one.type is None else one.type == "int"
     return Parameter(
@@ -72,6 +72,11 @@ def _parameter(name: str, one: Any) -> Parameter:
         step=None if one.step is None else float(one.step),
         when=when,
     )
+
+
+def _each_once(values: Sequence[Value]) -> tuple[Value, ...]:
+    """Where a sweep is accepted and not where a grid is gone through: there the places of an earlier one count."""
+    return tuple(dict.fromkeys(values))
 
 
 def words_of(parameter: Parameter) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.base import Executor, Launch
+from gpucommons.scheduler.tracing.harmless import harmless
 from gpucommons.scheduler.tracing.stretches import Call
 
 
@@ -33,4 +34,5 @@ class TimedExecutor:
             failed = False
         finally:
             call = Call(from_ns=from_ns, to_ns=self._now_ns(), failed=failed)
-            self._note(launch.attempt.attempt_id, call)
+            with harmless():
+                self._note(launch.attempt.attempt_id, call)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import yaml
@@ -15,6 +16,8 @@ from gpucommons.scheduler.files.yaml_text import read_yaml
 from gpucommons.scheduler.models import ConfigModel, PoolModel, QuotaModel, TeamModel
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
 from gpucommons.scheduler.up.state_folder import StateFolder, write_private
+
+_LOG = logging.getLogger(__name__)
 
 #: The team of whoever starts ``up`` without a file.
 TEAM = "lab"
@@ -48,7 +51,10 @@ def config_in_force(socket: Path, otherwise: ConfigModel) -> ConfigModel:
     try:
         with SchedulerClient(f"unix:{socket}") as scheduler:
             return scheduler.send(calls.get_config())
-    except SchedulerError:
+    except SchedulerError as error:
+        _LOG.warning(
+            "Users and teams are those of the file: the scheduler was asked and said: %s", error
+        )
         return otherwise
 
 

@@ -140,7 +140,14 @@ OWN_ARGUMENTS: Mapping[str, OwnArguments] = {
                 ),
                 1,
             ),
-            **dict.fromkeys(("--sequence-parallel", "--use-distributed-optimizer"), 0),
+            # --recompute-activations is another word for one granularity, and wins over it.
+            **dict.fromkeys(
+                (
+                    *("--sequence-parallel", "--use-distributed-optimizer"),
+                    "--recompute-activations",
+                ),
+                0,
+            ),
         },
         limits="weights shared out (FSDP), every second product recomputed",
     ),

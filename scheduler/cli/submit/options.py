@@ -245,6 +245,10 @@ def given_options(arguments: argparse.Namespace) -> dict[str, Any]:
         raise BadRequest(
             "--try tries a plan: name it (--plan ID), as `gpucommons advise` prints it."
         )
+    if arguments.trial and (arguments.priority or arguments.max_run_s is not None):
+        raise BadRequest(
+            "--try runs a plan for five minutes at low priority: leave out --priority and --max-run-s, or --try."
+        )
     trial = {"max_run_s": _TRIAL_S, "priority": "low"} if arguments.trial else {}
     named = {
         "name": arguments.name,

@@ -160,14 +160,14 @@ def _other_steps(seen: Seen, plan: ChosenPlan) -> str | None:
         return why
     progress = seen.workload.progress
     total = None if progress is None else progress.total_steps
-    if total is None and _ended_at_its_limit(seen.workload):
-        # A trial: it was never to make all of them.
-        return None
+    may_have_fewer = total is None and _ended_at_its_limit(seen.workload)
     if total is None:
         if not is_final(seen.workload):
             return "it has not said how many steps it makes"
         total = seen.points[-1].step
-    if abs(total - plan.steps) > max(1.0, plan.steps * _SAME_COUNT):
+    # A trial, or whatever else its limit ended, was not to make all of them.
+    beyond = total - plan.steps if may_have_fewer else abs(total - plan.steps)
+    if beyond > max(1.0, plan.steps * _SAME_COUNT):
         return f"it counted {total:,} steps where the plan had {plan.steps:,}"
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import cycle
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
 from gpucommons.scheduler.parents import ParentId, ParentKind
 from gpucommons.scheduler.sweeps.sampling import Sampler
-from gpucommons.scheduler.sweeps.search_space import all_tried, most_trials
+from gpucommons.scheduler.sweeps.search_space import all_tried, most_trials, space_of
 from gpucommons.scheduler.sweeps.sweep import Budget, Parameter, Sweep, Trial, TrialState
 
 CHOICES = (
@@ -74,7 +75,7 @@ def finite_spaces(draw: st.DrawFn) -> tuple[Parameter, ...]:
         one = draw(
             st.sampled_from(
                 [
-                    Parameter(name=name, choices=tuple(choices)),
+                    Parameter(name=name, choices=tuple(dict.fromkeys(choices))),
                     Parameter(name=name, low=low, high=low + steps, integer=True),
                     Parameter(name=name, low=low, high=low + steps, integer=True, log=True),
                     Parameter(name=name, low=low, high=round(low + steps * step, 2), step=step),
@@ -133,6 +134,23 @@ def test_what_was_drawn_and_never_stored_is_drawn_later() -> None:
     source = Sampler()
     source.draw(sweep, [], 3)
     assert len(set(settings_of(source.draw(sweep, [], 3)))) == 3
+
+
+def test_a_grid_that_an_earlier_release_accepted_with_a_value_twice_comes_to_its_end() -> None:
+    space = (Parameter(name="lr", choices=(0.1, 0.1, 0.2)), Parameter(name="batch", choices=(1, 2)))
+    sweep = replace(a_sweep("grid", space), budget=Budget(trials=6))
+    trials = list[Trial]()
+    for count in (3, 50):
+        new = Sampler().draw(sweep, trials, count)
+        trials += [replace(one, state=TrialState.DONE, best=0.5) for one in new]
+    assert len(trials) == sweep.count == 6
+    assert len(set(settings_of(trials))) == 4
+
+
+def test_a_value_that_is_named_twice_is_accepted_once() -> None:
+    asked = SimpleNamespace(space={"lr": [0.1, 0.1, 0.2]})
+    (lr,) = space_of(asked)
+    assert lr.choices == (0.1, 0.2)
 
 
 def test_a_sweep_has_no_more_trials_than_there_are_settings() -> None:

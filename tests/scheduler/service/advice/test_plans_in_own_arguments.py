@@ -257,3 +257,23 @@ def test_a_script_of_no_such_program_is_told_nothing(world: ServiceWorld) -> Non
     job = submitted(world, plan)
     world.pass_time(0)
     assert started_with(world, job.id) == "python -u pretrain_gpt.py --seed 1"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["bash", "-c", "torchrun pretrain_gpt.py --micro-batch-size 4"], ["bash", "train.sh"]],
+)
+def test_a_command_that_would_not_hand_the_arguments_on_is_refused(
+    world: ServiceWorld, command: list[str]
+) -> None:
+    plan = plans(world, framework="megatron").plans[0]
+    with pytest.raises(Misconfigured, match="what bash starts would not be told them"):
+        submitted(world, plan, role={"command": command})
+
+
+def test_another_word_for_one_granularity_of_recomputing_is_replaced(world: ServiceWorld) -> None:
+    plan = plans(world, framework="megatron").plans[0]
+    command = ["python", "pretrain_gpt.py", "--recompute-activations"]
+    job = submitted(world, plan, role={"command": command})
+    world.pass_time(0)
+    assert "--recompute-activations" not in started_with(world, job.id)

@@ -44,7 +44,10 @@ def lines(world: ServiceWorld, ref: str) -> dict[str, tuple[str, bool | None]]:
     return {line.what: (line.actual, line.right) for line in found.lines}
 
 
-def test_a_trial_of_five_minutes_stands_beside_its_plan_and_teaches(world: ServiceWorld) -> None:
+@pytest.mark.parametrize("counted", [20, 300])
+def test_a_trial_of_five_minutes_stands_beside_its_plan_and_teaches_where_it_counts_the_same(
+    world: ServiceWorld, counted: int
+) -> None:
     plan = second_plan(world)
     step_ms = round(1000 * TRAINING["batch"] / plan.samples_per_s.middle)
     world.script = Script(run_ms=60 * MINUTE)
@@ -54,7 +57,9 @@ def test_a_trial_of_five_minutes_stands_beside_its_plan_and_teaches(world: Servi
     job_id = jobs.submit(world.service, world.principal("ann"), request, key=None).id
     world.pass_time(0)
     points = [
-        LogPoint(attempt_number=1, step=step, at_ms=Millis(world.now_ms + step * step_ms))
+        LogPoint(
+            attempt_number=1, step=step * counted // 20, at_ms=Millis(world.now_ms + step * step_ms)
+        )
         for step in range(1, 21)  # of a hundred, and it never says how many
     ]
     world.store.add_points(world.loop.epoch, {WorkloadId(job_id): points})
@@ -66,6 +71,11 @@ def test_a_trial_of_five_minutes_stands_beside_its_plan_and_teaches(world: Servi
     world.pass_time(10 * MINUTE)
     Judging(world.service, epoch=lambda: world.loop.epoch).step()
     said = lines(world, job_id)
+    if counted > TRAINING["steps"]:
+        assert said["Speed"][1] is None, "its limit does not make other steps the plan's"
+        (kept,) = world.store.plans.runs()
+        assert kept.actual.step_s is None
+        return
     assert said["Speed"][0].endswith("samples/s")
     assert said["Speed"][1] is True
     assert said["GPU-hours"][1] is None  # it was cut short, so it judges no length
