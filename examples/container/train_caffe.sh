@@ -3,10 +3,11 @@
 # Caffe saves and leaves at SIGINT and does not know SIGTERM, with which jobs are stopped. What it saved lies in
 # the working folder, which is there again when the job goes on. 143 says: stopped, not done.
 last=$(ls -t snapshots/*.solverstate 2> /dev/null | head -n 1)
-stopped=
+stopped= trained=
+trap 'stopped=1; [ -z "$trained" ] || kill -INT "$trained"' TERM
 caffe train --solver=solver.prototxt --sigint_effect=stop ${last:+--snapshot="$last"} &
 trained=$!
-trap 'stopped=1; kill -INT "$trained"' TERM
+[ -z "$stopped" ] || kill -INT "$trained" # the stop came while it was begun
 wait "$trained"
 status=$?
 while kill -0 "$trained" 2> /dev/null; do # a signal ends `wait`, not Caffe
