@@ -114,6 +114,7 @@ READERS: dict[str, Callable[[Path, dict[str, Any]], object]] = {
     "hibernation": _chart_values,
     "admissionPolicies": _chart_values,
     "alerts": _chart_values,
+    "scheduler": _chart_values,
     "pools": lambda path, _: read_config(path),
     "teams": lambda path, _: read_config(path),
 }
