@@ -54,13 +54,13 @@ def space_of(asked: Asked) -> tuple[Parameter, ...]:
 
 def _parameter(name: str, one: Any) -> Parameter:
     if isinstance(one, list):
-        return Parameter(name=name, choices=_each_once(one))
+        return Parameter(name=name, choices=_each_once(name, one))
     when = {
         other: tuple(wanted) if isinstance(wanted, list) else (wanted,)
         for other, wanted in one.when.items()
     }
     if one.choices is not None:
-        return Parameter(name=name, choices=_each_once(one.choices), when=when)
+        return Parameter(name=name, choices=_each_once(name, one.choices), when=when)
     written_whole = all(isinstance(end, int) for end in (one.low, one.high, one.step or 1))
     whole = written_whole if one.type is None else one.type == "int"
     return Parameter(
@@ -74,8 +74,22 @@ def _parameter(name: str, one: Any) -> Parameter:
     )
 
 
-def _each_once(values: Sequence[Value]) -> tuple[Value, ...]:
-    """Where a sweep is accepted and not where a grid is gone through: there the places of an earlier one count."""
+def _each_once(name: str, values: Sequence[Value]) -> tuple[Value, ...]:
+    """Where a sweep is accepted and not where a grid is gone through: there the places of an earlier one count.
+
+    Raises
+    ------
+    Misconfigured
+        Where a number and a truth value are equal, as 1 and true are: whoever wrote both means two.
+    """
+    numbers = {one for one in values if not isinstance(one, bool)}
+    both = [one for one in values if isinstance(one, bool) and one in numbers]
+    if both:
+        message = (
+            f"space: {name} has {int(both[0])} and {str(both[0]).lower()}, which count as one value."
+            " Write one of them as text, in quotes, or leave it out."
+        )
+        raise Misconfigured(message)
     return tuple(dict.fromkeys(values))
 
 

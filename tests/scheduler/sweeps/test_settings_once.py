@@ -13,6 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
+from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.parents import ParentId, ParentKind
 from gpucommons.scheduler.sweeps.sampling import Sampler
 from gpucommons.scheduler.sweeps.search_space import all_tried, most_trials, space_of
@@ -151,6 +152,19 @@ def test_a_value_that_is_named_twice_is_accepted_once() -> None:
     asked = SimpleNamespace(space={"lr": [0.1, 0.1, 0.2]})
     (lr,) = space_of(asked)
     assert lr.choices == (0.1, 0.2)
+
+
+@pytest.mark.parametrize("values", [[1, True, 2], [True, 1], [False, 0.0]])
+def test_a_number_and_a_truth_value_that_are_equal_are_refused_together(values: list[Any]) -> None:
+    with pytest.raises(
+        Misconfigured, match=r"space: deep has [01] and (true|false), which count as one"
+    ):
+        space_of(SimpleNamespace(space={"deep": values}))
+
+
+def test_truth_values_alone_are_choices() -> None:
+    (found,) = space_of(SimpleNamespace(space={"deep": [True, False, True]}))
+    assert found.choices == (True, False)
 
 
 def test_a_sweep_has_no_more_trials_than_there_are_settings() -> None:
