@@ -81,7 +81,8 @@ def replaced_by(plan: ChosenPlan, command: tuple[str, ...]) -> str:
     framework = framework_of(plan)
     if not framework:
         return ""
-    _, words = own_command(command, framework, ())
+    planned = argued(plan, 1, plan.gpus)
+    _, words = own_command(command, framework, () if planned is None else planned.arguments)
     if not words:
         return ""
     return (

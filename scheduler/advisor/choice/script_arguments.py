@@ -9,7 +9,7 @@ Read on 2026-11-30. Megatron-LM ``megatron/training/arguments.py``, ``config/tra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,8 @@ class OwnArguments:
     limits: str
     #: Its options are spelled with dashes and with underscores.
     either_spelling: bool = False
+    #: Options without a value that it refuses where these others are not given.
+    needs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def ways(self, *, sharded: bool, recompute: bool) -> Ways:
         """Where a search looks for layouts."""
@@ -150,6 +152,13 @@ OWN_ARGUMENTS: Mapping[str, OwnArguments] = {
             ),
         },
         limits="weights shared out (FSDP), every second product recomputed",
+        needs={
+            "--overlap-param-gather": ("--use-distributed-optimizer",),
+            "--overlap-param-gather-with-optimizer-step": (
+                "--use-distributed-optimizer",
+                "--num-virtual-stages-per-pipeline-rank",
+            ),
+        },
     ),
     TORCHTITAN: OwnArguments(
         name="torchtitan",
@@ -183,14 +192,16 @@ OWN_ARGUMENTS: Mapping[str, OwnArguments] = {
 def own_command(
     command: Sequence[str], framework: str, arguments: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """A command with a plan's arguments at its end, and the words of it that they replace."""
+    """A command with a plan's arguments at its end, and the words of it that they replace or rule out."""
     own = OWN_ARGUMENTS[framework]
+    unmet = [name for name, needed in own.needs.items() if not set(needed) <= set(arguments)]
+    decided = {**own.decided, **dict.fromkeys(unmet, 0)}
     kept: list[str] = []
     replaced: list[str] = []
     place = 0
     while place < len(command):
         name, equals, _ = command[place].partition("=")
-        values = own.decided.get(_spelled(name, own))
+        values = decided.get(_spelled(name, own))
         if values is None:
             kept.append(command[place])
             place += 1

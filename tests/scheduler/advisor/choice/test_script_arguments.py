@@ -19,6 +19,7 @@ from gpucommons.scheduler.advisor.layout import (
     FULL,
     OPERATORS,
     SHARE_MOMENTS,
+    SHARE_NOTHING,
     SHARE_WEIGHTS,
     Layout,
 )
@@ -143,6 +144,31 @@ def test_a_plan_takes_the_place_of_what_the_command_says(
     command, replaced = own_command(given.split(), framework, ("--new",))
     assert " ".join(command) == f"{kept} --new"
     assert sorted([*replaced, *kept.split()]) == sorted(given.split())
+
+
+@pytest.mark.parametrize(
+    ("zero", "virtual", "left_out"),
+    [
+        (
+            SHARE_NOTHING,
+            1,
+            {"--overlap-param-gather", "--overlap-param-gather-with-optimizer-step"},
+        ),
+        (SHARE_MOMENTS, 1, {"--overlap-param-gather-with-optimizer-step"}),
+        (SHARE_MOMENTS, 2, set()),
+    ],
+)
+def test_what_megatron_refuses_beside_a_plan_is_left_out(
+    zero: int, virtual: int, left_out: set[str]
+) -> None:
+    layout = Layout(data=2, pipeline=2, micro=2, accumulation=16, zero=zero, virtual=virtual)
+    overlaps = (
+        "--overlap-grad-reduce --overlap-param-gather --overlap-param-gather-with-optimizer-step"
+    )
+    given = ["pretrain_gpt.py", "--use-distributed-optimizer", *overlaps.split()]
+    command, replaced = own_command(given, MEGATRON, said(MEGATRON, layout))
+    assert set(replaced) == {"--use-distributed-optimizer", *left_out}
+    assert set(overlaps.split()) - set(command) == left_out
 
 
 def test_the_development_of_torchtitan_has_other_names() -> None:
