@@ -31,13 +31,15 @@ ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy/helm/gpucommons"
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 MOST = 1 << 20
-#: Objects of Kubernetes', Karpenter's or Kubeflow's own, and values of another chart.
+#: Objects of Kubernetes', Karpenter's, Kubeflow's or Prometheus' own, and values of another chart.
 OF_OTHERS = {
     "back-up-and-restore.md-1",
     "install-on-zero-to-jupyterhub.md-1",
     "install-on-zero-to-jupyterhub.md-2",
     "install-on-zero-to-jupyterhub.md-3",
     "install-with-helm.md-4",
+    "install-with-helm.md-6",
+    "install-with-helm.md-8",
     "queue-trainjobs.md-2",
 }
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 from published_schemas import validate
 
 from gpucommons.gpu.agent.http_api.http_server import HttpApi
@@ -19,12 +18,9 @@ from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.client.agent_transports import HttpTransport
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.idle_culler.app import CullerApp
-from gpucommons.scheduler.background_tasks.metrics import Metrics
-from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.models import ConfigModel
 from gpucommons.scheduler.operator.options import read_settings as operator_settings
-from gpucommons.scheduler.threads.pulse import Pulse
 from gpucommons.scheduler.wiring import options as scheduler_options
 from tests.kubernetes.chart.chart import (
     CHART,
@@ -508,34 +504,3 @@ def test_a_certificate_of_ones_own_takes_the_place_of_the_charts() -> None:
     assert volume(documents, "gpucommons-agent", "tls")["secretName"] == "door"
     ca = volume(documents, "gpucommons-scheduler", "agent-ca")
     assert (ca["secretName"], ca["items"]) == ("door-ca", [{"key": "ca.crt", "path": "ca.crt"}])
-
-
-# --- the dashboard ----------------------------------------------------------------------------
-
-
-class _Empty:
-    cluster, pulse = Cluster(), Pulse(lambda: 0.0)
-
-
-def metric_names() -> set[str]:
-    registry: CollectorRegistry = Metrics(_Empty()).registry
-    found: set[str] = set()
-    for family in registry.collect():
-        found |= {family.name, f"{family.name}_total", f"{family.name}_bucket"}
-    return found
-
-
-def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
-    dashboard = json.loads((CHART / "files/dashboard.json").read_text())
-    asked = " ".join(
-        [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-        + [str(one.get("query")) for one in dashboard["templating"]["list"]]
-    )
-    names = set(re.findall(r"gpucommons_[a-z_]+", asked))
-    assert names
-    assert names <= metric_names()
-
-
-def test_the_dashboard_is_in_its_config_map() -> None:
-    (found,) = of_kind(rendered({"dashboard.enabled": True}), "ConfigMap", "gpucommons-dashboard")
-    assert json.loads(found["data"]["gpucommons.json"])["title"] == "GPU Commons"
