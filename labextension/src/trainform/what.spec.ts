@@ -21,6 +21,22 @@ function train(): TrainModel {
 
 const TRAINS = ['def train(resume_dir=None):\n    pass', 'TrainPanel(train)'];
 
+/** It calls itself, below a head of several lines; what a class has is called something else. */
+const RECURS = `
+class Model:
+    def train(self, mode=True):
+        pass
+
+def train(
+    resume_dir=None,
+):
+    text = '''
+train(1)
+'''
+
+    train(text)
+`;
+
 describe('the part of a notebook that runs', () => {
   it('is the function that was written to be a job, until the reader chooses', () => {
     const model = train();
@@ -48,11 +64,17 @@ describe('the part of a notebook that runs', () => {
 
   it.each([
     [['train'], TRAINS, 'train'],
-    [['fit'], ['def fit(resume_dir): ...', '    fit(1)'], 'fit'],
+    [['fit'], ['def fit(resume_dir): ...', 'refit(1)'], 'fit'],
     [['a', 'train'], [], 'train'],
     [['a', 'b'], [], ''],
     [['train'], ['result = train(None)'], ''],
     [['train'], ['x = 1\ntrain()'], ''],
+    [['train'], ['model.train()\n# train()\nprint("train()")'], 'train'],
+    [['train'], ['for lr in (1, 2):\n    train(lr)'], ''],
+    [['train'], ['if ok: pass\nelse:\n  best = [\n    train (1)]'], ''],
+    [['train'], ['print(f"{train(None)}")'], ''],
+    [['train'], [RECURS, '"""\nCall\ntrain(None)\n"""'], 'train'],
+    [['train'], [RECURS, 'def main():\n    train()', 'main()'], ''],
     [[], ['def start(): ...'], '']
   ])('of %j in %j is %j', (functions, sources, name) => {
     expect(proposedFunction(functions, sources)).toBe(name);

@@ -140,20 +140,33 @@ export function Environment(): React.JSX.Element | null {
 /** Notebooks of which the reader wants the whole. */
 const WHOLE = new Set<string>();
 
+/** Comments and texts of Python. In a text that begins with f something may be called. */
+const NOT_RUN =
+  /#.*|(\bf|\bfr|\brf)?(?:("""|''')(?:\\[\s\S]|[^\\])*?\2|"(?:\\[\s\S]|[^"\\\n])*"|'(?:\\[\s\S]|[^'\\\n])*')/gi;
+
 /**
  * The one function that was written to be a job, or the one called `train`; empty where the notebook calls
- * it itself. A notebook that only defines it would run for seconds and do nothing.
+ * it itself, be it in a loop or in another function. A notebook that only defines it would run for seconds
+ * and do nothing; in one that calls it, a job would call it once more.
  */
 export function proposedFunction(
   functions: readonly string[],
   sources: readonly string[]
 ): string {
   const name = functions.length > 1 ? 'train' : (functions[0] ?? '');
-  // At the start of a line, or in a line that begins there.
-  const calls = new RegExp(`^(?!def\\b|#)(\\S.*\\W)?${name}\\(`, 'm');
-  return functions.includes(name) && !sources.some(each => calls.test(each))
-    ? name
-    : '';
+  // With all lines that belong to it: those that are deeper, or close its head.
+  const own = `^([ \\t]*)(?:async +)?def +${name}\\b.*(?:\\n(?:\\1[ \\t)].*|[ \\t]*$))*`;
+  const definition = new RegExp(own, 'gm');
+  // Methods of that name, as `model.train()`, are others.
+  const call = new RegExp(`(^|[^\\w.])${name}[ \\t]*\\(`, 'm');
+  const isCalled = sources.some(each =>
+    call.test(
+      each
+        .replace(NOT_RUN, (text, f?: string) => (f ? text : ''))
+        .replace(definition, '')
+    )
+  );
+  return functions.includes(name) && !isCalled ? name : '';
 }
 
 /** What the reader chooses of a notebook. */
