@@ -84,7 +84,7 @@ def _figures(record: Record, from_ms: int, until_ms: int, team: TeamName | None)
             one.at_ms < until_ms and team in (None, one.team) for one in record.evictions
         ),
         lost_milli_gpu_ms=sum(one.lost_milli_gpu_ms for one in stories),
-        never_started=sum(one.never and one.submitted_ms < until_ms for one in stories),
+        never_started=sum(one.never and from_ms <= one.submitted_ms < until_ms for one in stories),
     )
 
 

@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.model.intents import PutTeams
 from gpucommons.scheduler.core.model.lifecycle import is_lease
-from gpucommons.scheduler.core.model.reason import ReasonClass
 from gpucommons.scheduler.core.model.resources import NodeState, Quota
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
@@ -21,7 +19,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.quota.quota import largest_block
+from gpucommons.scheduler.core.whatif.never_starts import never_start
 from gpucommons.scheduler.errors import CannotLayOut
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.engine import Simulation
@@ -153,22 +151,14 @@ def play(
         simulation.submit(at_ms, one.spec, one.run_ms, one.workload_id)
     record = simulation.run(until_ms=stage.until_ms, enough=enough)
     for one in stage.past:
-        story = record.stories[one.workload_id]
-        story.submitted_ms = one.submitted_ms
-        waits = simulation.cluster.workloads.get(one.workload_id)
-        if waits is not None and story.started_ms is None:
-            story.never = _never_starts(simulation.cluster, waits)
+        record.stories[one.workload_id].submitted_ms = one.submitted_ms
+    stories, cluster = record.stories, simulation.cluster
+    for waits in never_start(
+        cluster, [one for one in cluster.workloads if stories[one].started_ms is None]
+    ):
+        stories[waits].never = True
     cut = enough(simulation)
     return Played(stage=stage, record=record, until_ms=simulation.now_ms if cut else stage.until_ms)
-
-
-def _never_starts(cluster: Cluster, waits: Workload) -> bool:
-    """Its team's quota will not let it, whoever ends."""
-    spec = waits.spec
-    if is_lease(waits):
-        largest = max(largest_block(cluster.blocks, spec.team, pool) for pool in spec.pools)
-        return milli_gpu(must_have(spec)) > largest
-    return waits.reason is not None and waits.reason.code is ReasonClass.NEVER
 
 
 def compare(

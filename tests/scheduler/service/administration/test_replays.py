@@ -117,6 +117,32 @@ def test_who_asks_for_more_than_their_team_may_have_waits_for_nothing(world: Ser
     assert "Left out" not in replays.replay(world.service, world.admin, wish()).text
 
 
+@pytest.mark.parametrize(
+    ("may_borrow", "guaranteed", "limit"),
+    [(False, 0, None), (False, 500, None), (True, 500, 500)],
+)
+def test_a_job_beyond_its_teams_guarantee_or_limit_waits_for_nothing(
+    world: ServiceWorld, may_borrow: bool, guaranteed: int, limit: int | None
+) -> None:
+    """No end of another would help it."""
+    world.script = Script(run_ms=HOUR)
+    ask = a_request(role={"milli_gpu": 1000}, over_quota=may_borrow)
+    jobs.submit(world.service, world.principal("ann"), ask, key=None)
+    for step_ms in (1, 2 * HOUR):
+        world.pass_time(step_ms)
+    quota = models.QuotaModel(
+        fixed_milli_gpu=1000, guaranteed_milli_gpu=guaranteed, limit_milli_gpu=limit
+    )
+    change = models.QuotaChange(team="vision", pool="gpu", quota=quota)
+    view = replays.replay(
+        world.service, world.admin, models.ReplayRequest(days=7, changes=[change])
+    )
+    before, after = view.before.teams["vision"], view.after.teams["vision"]
+    assert (before.jobs, before.never_started) == (1, 0)
+    assert (after.jobs, after.never_started, after.worst_tenth_wait_s) == (0, 1, None)
+    assert "never start: 0 before, 1 after." in view.text
+
+
 def test_of_too_long_a_past_the_end_is_played_whole_and_that_is_said(
     busy: ServiceWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
