@@ -45,7 +45,32 @@ _BEFORE_START = (
     ),
     _("Safe to borrow: %(job)s, of the same code, was stopped and went on (%(span)s)."),
 )
-SENTENCES = (*_QUOTA, *_BEFORE_START)
+#: Whether a stop was followed by going on.
+_SEEN = (
+    _("It is stopped once after its first save, while nobody waits, to see that it goes on."),
+    _("Testing that this job can be stopped."),
+    _("Testing that this job can be stopped: it is to go on %(at_words)s."),
+    _("Tested: stops and goes on %(at_words)s (%(span)s)."),
+    _("Tested: %(failed_words)s."),
+    _("Stopped: %(failed_words)s."),
+    _("It may run only inside its team's guarantee."),
+    _("It was stopped and went on %(at_words)s (%(span)s)."),
+    _("It was stopped, and whether it went on %(at_words)s cannot be told from what it says."),
+    _("It was stopped and runs again: its next word shows whether it goes on %(at_words)s."),
+    _("It was stopped: whether it goes on %(at_words)s is seen once it runs again."),
+)
+SENTENCES = (*_QUOTA, *_BEFORE_START, *_SEEN)
+_WHERE = (
+    _("where it stopped"),
+    _("at %(unit)s %(number)s"),
+    _("from its files, %(unit)s %(number)s or later first"),
+)
+_DID_NOT_GO_ON = (
+    _("it still ran when its grace was over, and had to be killed"),
+    _("its processes were to be saved: they were not"),
+    _("its saved memory was not woken"),
+    _("it had %(unit)s %(number)s and began again at %(other_unit)s %(other_number)s"),
+)
 _CAUSES = (
     _("for %(team)s (its notebooks)"),
     _("for %(team)s (its guarantee)"),
@@ -86,4 +111,6 @@ PHRASES = (
     *_CAUSES,
     *_GOES_ON,
     *_ENDS,
+    *_WHERE,
+    *_DID_NOT_GO_ON,
 )

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.errors import SchedulerError
-from gpucommons.scheduler.languages.texts import ENGLISH, gettext, language
+from gpucommons.scheduler.languages.texts import ENGLISH, gettext, language, ngettext
 from gpucommons.scheduler.models import KeptKernelsView, OfferList
 from gpucommons.scheduler.models.text.end_words import kept_brief, kept_text, last_end_text
 from gpucommons.spawner.form.answers import BadOptions, parse_options
@@ -91,11 +91,20 @@ def _lost(kept: KeptKernelsView | None, *, in_order: bool) -> str:
         )
     if kept is None:
         return gettext("Its kernels and terminals ended with it: their variables are lost.")
-    if kept.variables:
-        return gettext(
-            "All else of the kernels that are not kept whole; its terminals, if there were any."
-        )
-    return gettext("Its terminals and other kernels, if there were any.")
+    if not kept.variables:
+        return gettext("Its terminals and other kernels, if there were any.")
+    rest = gettext(
+        "All else of the kernels that are not kept whole; its terminals, if there were any."
+    )
+    return rest if not kept.variables_lost else f"{_not_stored(kept.variables_lost)} {rest}"
+
+
+def _not_stored(count: int) -> str:
+    return ngettext(
+        "%(num)s variable that could not be stored.",
+        "%(num)s variables that could not be stored.",
+        count,
+    )
 
 
 def _size(last: Mapping[str, object]) -> str:

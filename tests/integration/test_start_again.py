@@ -89,9 +89,7 @@ def test_variables_are_offered_in_the_tab_that_has_their_notebook_which_has_a_ke
         dialog.get_by_role("button", name="Start again").click()
         until(lambda: machine.is_ready("alice"), "the start")
 
-        notice = page.get_by_role("alert").filter(
-            has_text="1 of 1 variables of work.ipynb were kept"
-        )
+        notice = page.get_by_role("alert").filter(has_text="1 of 1 variable of work.ipynb was kept")
         expect(notice).to_be_visible()
         says(page, "Idle").wait_for()
         picture(page, "variables-offered-in-their-tab")

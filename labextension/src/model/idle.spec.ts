@@ -83,6 +83,19 @@ describe('the idle notification', () => {
     );
   });
 
+  it('names no length of idleness where there is none yet', () => {
+    const early = { ...warned, warned_ms: 40_000 };
+    const text = (changes: Partial<IIdle>) =>
+      idleNotice(
+        makeLease({ state: 'warned', idle: { ...early, ...changes } }),
+        msg,
+        'nothing'
+      )?.text;
+
+    expect(text({})).toMatch(/^GPU is returned when idle for 60 min\./);
+    expect(text({ on_idle: 'release' })).toMatch(/^Restarts without its GPU/);
+  });
+
   it('names the limit as the line below the tile does', () => {
     const odd = idle({
       idle_after_min: 2,

@@ -51,12 +51,12 @@ export function idleNotice(
     : `${Math.floor(returnMs / ms)} ${unit}`;
   const length = Math.floor((warned - since) / ms);
   // Who is asked in the first minute is hardly idle; the length says nothing then.
-  const idleFor = length > 0 ? `${length} ${unit}` : '';
+  const idleFor = length > 0 ? [msg.idleFor(`${length} ${unit}`)] : [];
   const text = idle.reclaimed
-    ? msg.reclaimWarning(idleFor, idle.returns_ms, idle.keeps_left > 0)
+    ? msg.reclaimWarning(idle.returns_ms, idle.keeps_left > 0)
     : idle.on_idle === 'release'
-      ? msg.releaseWarning(idleFor, returned)
-      : msg.idleWarning(idleFor, returned);
+      ? msg.releaseWarning(returned)
+      : msg.idleWarning(returned);
   // An admin's wish is longer, and all of it must fit: that it can be kept is in it.
   const left =
     idle.keeps_left > 0 && !idle.reclaimed
@@ -68,7 +68,7 @@ export function idleNotice(
   return {
     key: `${idle.returns_ms}/${idle.reclaimed}/${idle.on_idle}/${keeps}`,
     // Not on the button: three of them fill a line.
-    text: [text, ...left, kept].join(' '),
+    text: [...idleFor, text, ...left, kept].join(' '),
     keepsLeft: idle.keeps_left
   };
 }

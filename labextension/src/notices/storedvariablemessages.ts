@@ -10,10 +10,11 @@ export function storedMessages(msg: Messages) {
 
     storedText({ path, kept, lost }: IStored): string {
       const of = path ? ` ${trans.__('of %1', path)}` : '';
-      return trans.__(
-        '%1 of %2 variables%3 were kept when your server was stopped.',
-        kept.length,
+      return trans._n(
+        '%2 of %1 variable%3 was kept when your server was stopped.',
+        '%2 of %1 variables%3 were kept when your server was stopped.',
         kept.length + lost.length,
+        kept.length,
         of
       );
     },

@@ -42,6 +42,9 @@ describe('variables of the last server', () => {
     expect(msg.storedText(stored({ path: '' }))).toBe(
       '2 of 3 variables were kept when your server was stopped.'
     );
+    expect(msg.storedText(stored({ path: '', kept: ['a'], lost: [] }))).toBe(
+      '1 of 1 variable was kept when your server was stopped.'
+    );
     expect(stored().lost.map(each => msg.notStored(each))).toEqual([
       'model could not be kept: it holds an open file'
     ]);

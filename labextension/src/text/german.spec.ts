@@ -21,8 +21,8 @@ function german(): ReturnType<typeof messages> {
 const msg = german();
 
 it('speaks German with values in their places', () => {
-  expect(msg.idleWarning('50 min', '60 min')).toBe(
-    'Untätig 50 min. Die GPU geht nach 60 min Leerlauf zurück.'
+  expect(msg.idleWarning('60 min')).toBe(
+    'Die GPU geht nach 60 min Leerlauf zurück.'
   );
   expect(msg.likely(makeForecast())).toBe('wahrscheinlich 10–25 min');
   expect(msg.state(makeJob({ state: 'nominated' }))).toBe(

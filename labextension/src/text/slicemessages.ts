@@ -190,26 +190,21 @@ export function sliceMessages(trans: TranslationBundle) {
 
     // --- idle notification (A8) ---------------------------------------------------------------
 
-    idleWarning(idle: string, returned: string): string {
-      return trans.__(
-        'Idle %1. GPU is returned when idle for %2.',
-        idle,
-        returned
-      );
+    idleFor(length: string): string {
+      return trans.__('Idle %1.', length);
     },
 
-    releaseWarning(idle: string, returned: string): string {
-      return trans.__(
-        'Idle %1. Restarts without its GPU when idle for %2.',
-        idle,
-        returned
-      );
+    idleWarning(returned: string): string {
+      return trans.__('GPU is returned when idle for %1.', returned);
     },
 
-    /** `idle` is empty where there is no length worth a word. */
-    reclaimWarning(idle: string, returnsMs: number, keeps: boolean): string {
+    releaseWarning(returned: string): string {
+      return trans.__('Restarts without its GPU when idle for %1.', returned);
+    },
+
+    reclaimWarning(returnsMs: number, keeps: boolean): string {
       const at = clock(returnsMs);
-      const asks = keeps
+      return keeps
         ? trans.__(
             'An admin asks for your GPU: it goes back at %1 unless you keep it or run something.',
             at
@@ -218,7 +213,6 @@ export function sliceMessages(trans: TranslationBundle) {
             'An admin asks for your GPU: it goes back at %1 unless you run something.',
             at
           );
-      return idle ? `${trans.__('Idle %1.', idle)} ${asks}` : asks;
     },
 
     keep(minutes: number): string {

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from builders import World, a_job, a_node, a_team
 
-from gpucommons.scheduler.core.going_on import words
+from gpucommons.scheduler.core.going_on import drill_verdict, words
+from gpucommons.scheduler.core.going_on.ways import Way
+from gpucommons.scheduler.core.model.going_on import Drill
 from gpucommons.scheduler.core.model.types import Millis, Spec
 from gpucommons.scheduler.core.whatif import quotes
 from gpucommons.scheduler.languages.answers import told_in
@@ -67,3 +70,31 @@ def test_how_an_attempt_ended_is_said_in_german_or_stays_whole(text: str, german
     view: dict[str, Any] = {"jobs": [{"name": "digits-7", "attempts": [{"ended_text": text}]}]}
     told = json.loads(told_in("de", json.dumps(view)))
     assert told["jobs"][0]["attempts"][0]["ended_text"] == german
+
+
+_SEEN = Drill(
+    attempt=1,
+    way=Way.CHECKPOINT.value,
+    step=5430,
+    unit="step",
+    begun_ms=0,
+    stopped_ms=0,
+    on_purpose=True,
+)
+
+
+@pytest.mark.parametrize(
+    "drill",
+    [
+        _SEEN,
+        replace(_SEEN, on_purpose=False),
+        replace(_SEEN, step=None, took_ms=41_000),
+        replace(_SEEN, on_purpose=False, took_ms=41_000),
+        replace(_SEEN, untold=True),
+        replace(_SEEN, failed="it had step 5,430 and began again at step 0"),
+    ],
+)
+@pytest.mark.parametrize("runs", [True, False])
+def test_whether_a_job_went_on_after_a_stop(drill: Drill, runs: bool) -> None:
+    text = drill_verdict.told(drill, runs=runs)
+    assert in_german(text) != text

@@ -126,6 +126,9 @@ def test_of_kernels_whose_variables_are_kept_the_rest_is_lost() -> None:
     assert said.lost == (
         "All else of the kernels that are not kept whole; its terminals, if there were any.",
     )
+    some = KEPT | {"variables": 2, "variables_lost": 3}
+    (lost,) = stopped_words(offers(kept=some), HALF, keeps_files=True).lost
+    assert lost.startswith("3 variables that could not be stored. All else of the kernels ")
 
 
 @pytest.mark.parametrize("last", [HALF, {"milli_gpu": 0}])
