@@ -78,9 +78,9 @@ def _rows(
     if "refused" in only:
         yield refused_row(criu, place)
     if "kills" in only:
-        yield kills_row(criu, place, arguments.histories)
+        yield kills_row(criu, place, _seeds(arguments))
     if "services" in only:
-        yield services_row(arguments.histories)
+        yield services_row(_seeds(arguments))
     if "safety" in only:
         yield _safety(criu, place)
     if "idle" in only:
@@ -115,7 +115,12 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--histories", type=int, default=_HISTORIES, help="of each of the rows with kills"
     )
+    parser.add_argument("--first", type=int, default=0, help="seed of the first of them")
     return parser.parse_args()
+
+
+def _seeds(arguments: argparse.Namespace) -> range:
+    return range(arguments.first, arguments.first + arguments.histories)
 
 
 if __name__ == "__main__":

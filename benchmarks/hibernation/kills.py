@@ -36,12 +36,12 @@ print("saved" if isinstance(answer, Saved) else answer.because, flush=True)
 """
 
 
-def kills_row(criu: Criu, place: Path, histories: int) -> dict[str, object]:
-    """Play so many, each with another seed."""
+def kills_row(criu: Criu, place: Path, seeds: range) -> dict[str, object]:
+    """Play one for each seed."""
     counts = dict.fromkeys(("saves", "wakes", "kills", "doubled", "lost"), 0)
-    for seed in range(histories):
+    for seed in seeds:
         _History(criu, place / f"kills-{seed}", random.Random(seed), counts).play()  # noqa: S311 - the same again
-    return {"what": "kills", "histories": histories, **counts}
+    return {"what": "kills", "histories": len(seeds), "first": seeds.start, **counts}
 
 
 class _History:

@@ -54,8 +54,8 @@ while not os.path.exists(sys.argv[1] + ".enough"):
 """
 
 
-def services_row(histories: int) -> dict[str, object]:
-    """Play so many, each with another seed, some at once."""
+def services_row(seeds: range) -> dict[str, object]:
+    """Play one for each seed, some at once."""
     counts: Counter[str] = Counter()
     began = time.monotonic()
     with (
@@ -63,15 +63,19 @@ def services_row(histories: int) -> dict[str, object]:
         Machine(_CONFIG, idle_after_s=600, warn_after_s=60, hub=False) as machine,
         ThreadPoolExecutor(_AT_ONCE) as pool,
     ):
-        plays = [
-            _History(seed=seed, machine=machine, place=Path(place)) for seed in range(histories)
-        ]
+        plays = [_History(seed=seed, machine=machine, place=Path(place)) for seed in seeds]
         for found in pool.map(_History.play, plays):
             counts += found
     names = ("saves", "wakes", "kills", "killed_awake", "given_up", "doubled", "lost")
     told = {name: counts[name] for name in (*names, *(f"{part}_killed" for part in _PARTS))}
     seconds = round(time.monotonic() - began, 1)
-    return {"what": "services", "histories": histories, **told, "seconds": seconds}
+    return {
+        "what": "services",
+        "histories": len(seeds),
+        "first": seeds.start,
+        **told,
+        "seconds": seconds,
+    }
 
 
 @dataclass(kw_only=True)
