@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.model.demand import bounds
 from gpucommons.scheduler.core.model.types import Spec
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.launchers.launcher import script_words
-from gpucommons.scheduler.launchers.torchrun import TORCHRUN, is_torchrun
+from gpucommons.scheduler.launchers.torchrun import TORCHRUN, is_torchrun, not_python
 from gpucommons.scheduler.plans import ChosenPlan
 
 #: Each of a job's sizes is planned for when it is submitted, before its answer.
@@ -43,10 +43,11 @@ def check_own_arguments(spec: Spec) -> None:
             " without the plan."
         )
         raise Misconfigured(message)
-    if not is_torchrun(role.command) and script_words(role.command) is None:
+    started = not_python(role.command) or role.command
+    if not is_torchrun(started) and script_words(started) is None:
         message = (
             f"The plan is written in the arguments of {name}, which go to the end of the command: what"
-            f" {role.command[0]} starts would not be told them. Give the command as `python SCRIPT …` or"
+            f" {started[0]} starts would not be told them. Give the command as `python SCRIPT …` or"
             " `torchrun … SCRIPT …`, or submit without the plan."
         )
         raise Misconfigured(message)

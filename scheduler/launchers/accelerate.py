@@ -16,12 +16,13 @@ from gpucommons.scheduler.launchers.launcher import (
     is_notebook,
     option,
     program_of,
+    python_of,
     script_words,
 )
 from gpucommons.scheduler.launchers.torchrun import VARIABLES, variables
 from gpucommons.scheduler.launchers.worker_addresses import Gang, Worker
 
-_MODULE = ("python", "-m", "accelerate.commands.launch")
+_MODULE = ("-m", "accelerate.commands.launch")
 _ON_CPU = "ACCELERATE_USE_CPU"
 #: Ways to spread a training that shut each other out, and the processor.
 _WAYS = ("--cpu", "--multi_gpu", "--tpu", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm")
@@ -50,7 +51,8 @@ def _start(gang: Gang, worker: Worker) -> Start:
         given = command[length:]
         return Start(command=(*command[:length], *_meeting(gang, worker, given), *given), env=env)
     if _processes(worker) > 1 and words is not None and not is_notebook(words):
-        return Start(command=(*_MODULE, *_meeting(gang, worker, ()), *words))
+        python = python_of(command)
+        return Start(command=(*python, *_MODULE, *_meeting(gang, worker, ()), *words))
     return Start(command=command, env=env)
 
 
@@ -64,7 +66,7 @@ def _length_of(command: Sequence[str]) -> int | None:
     if program_of(command) == "accelerate" and tuple(command[1:2]) == ("launch",):
         return 2
     words = script_words(command) or ()
-    return len(command) - len(words) + 2 if words[:2] == _MODULE[1:] else None
+    return len(command) - len(words) + 2 if words[:2] == _MODULE else None
 
 
 def _processes(worker: Worker) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -9,7 +10,8 @@ from gpucommons.scheduler.launchers.worker_addresses import Gang
 
 #: The module that runs a notebook: one process, whatever it has.
 NOTEBOOK_RUNNER = "gpucommons.scheduler.training.notebook"
-_PYTHON = ("python", "python3")
+PYTHON = re.compile(r"python(3(\.\d+)?)?")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,11 +62,30 @@ def program_of(command: Sequence[str]) -> str:
     return command[0].rpartition("/")[2] if command else ""
 
 
+def behind_env(command: Sequence[str]) -> int:
+    """How many first words are ``env NAME=VALUE …``, which starts what stands behind them."""
+    if program_of(command) != "env":
+        return 0
+    place = 1
+    while place < len(command) and _VARIABLE.fullmatch(command[place]):
+        place += 1
+    return place
+
+
+def python_of(command: Sequence[str]) -> tuple[str, ...]:
+    """What starts Python in a command: ``python``, ``env A=1 /opt/bin/python3``; () where it is no Python."""
+    place = behind_env(command)
+    if PYTHON.fullmatch(program_of(command[place:])) is None:
+        return ()
+    return tuple(command[: place + 1])
+
+
 def script_words(command: Sequence[str]) -> tuple[str, ...] | None:
     """What Python is given: ``train.py --x`` or ``-m package``; None where a command is no Python."""
-    if not command or command[0] not in _PYTHON:
+    python = python_of(command)
+    if not python:
         return None
-    words = list(command[1:])
+    words = list(command[len(python) :])
     while words and words[0] == "-u":
         words.pop(0)
     return tuple(words) or None

@@ -8,16 +8,17 @@ notebook is one process however many GPUs it has: its cells run in one kernel.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from gpucommons.scheduler.launchers.launcher import (
     Asked,
     Launcher,
     Start,
+    behind_env,
     is_notebook,
     option,
     program_of,
+    python_of,
     script_words,
 )
 from gpucommons.scheduler.launchers.worker_addresses import Gang, Worker
@@ -25,10 +26,10 @@ from gpucommons.scheduler.launchers.worker_addresses import Gang, Worker
 _PROGRAM = "torchrun"
 #: What torchrun is where Python starts it.
 _MODULES = ("torch.distributed.run", "torch.distributed.launch")
-_PYTHON = re.compile(r"python(3(\.\d+)?)?")
 #: Options of Python that take the next word.
 _WITH_VALUE = ("-W", "-X")
-_MODULE = ("python", "-m", "torch.distributed.run")
+_MODULE = ("-m", "torch.distributed.run")
+_NO_PYTHON = "--no-python"
 VARIABLES = (
     "RANK",
     "WORLD_SIZE",
@@ -42,7 +43,7 @@ _FIXED = ("--rdzv-endpoint", "--node-rank", "--master-addr", "--master-port")
 _ELASTIC = "c10d"
 #: Options of torchrun that take no value; each other takes one.
 _FLAGS = (
-    *("-h", "--help", "-m", "--module", "--no-python", "--run-path"),
+    *("-h", "--help", "-m", "--module", _NO_PYTHON, "--run-path"),
     *("--standalone", "--use-env", "--virtual-local-rank", "--print-completion"),
 )
 _WITH_VALUE_OF_TORCHRUN = (
@@ -82,7 +83,8 @@ def _start(gang: Gang, worker: Worker) -> Start:
 def one_for_each_gpu(gang: Gang, worker: Worker, words: Sequence[str]) -> tuple[str, ...]:
     """torchrun, which starts a process for each GPU of a worker."""
     each = ("--nproc-per-node", str(worker.processes))
-    return (*_MODULE, *_meeting(gang, worker), *each, *words)
+    python = python_of(worker.command) or ("python",)
+    return (*python, *_MODULE, *_meeting(gang, worker), *each, *words)
 
 
 def is_torchrun(command: Sequence[str]) -> bool:
@@ -92,16 +94,25 @@ def is_torchrun(command: Sequence[str]) -> bool:
 
 def _length_of(command: Sequence[str]) -> int | None:
     """How many first words of a command start torchrun; None where it is something else."""
-    program = program_of(command)
-    if program == _PROGRAM:
-        return 1
-    if _PYTHON.fullmatch(program) is None:
+    behind = behind_env(command)
+    if program_of(command[behind:]) == _PROGRAM:
+        return behind + 1
+    if not (python := python_of(command)):
         return None
-    place = 1
+    place = len(python)
     while place < len(command) and command[place].startswith("-") and command[place] != "-m":
         place += 2 if command[place] in _WITH_VALUE else 1
     named = tuple(command[place : place + 2])
     return place + 2 if named in {("-m", module) for module in _MODULES} else None
+
+
+def not_python(command: Sequence[str]) -> tuple[str, ...]:
+    """What ``torchrun --no-python`` starts; () where a command is something else."""
+    length = _length_of(command)
+    if length is None:
+        return ()
+    options, started = _split(command[length:])
+    return tuple(started) if _NO_PYTHON in options else ()
 
 
 def variables(gang: Gang, worker: Worker) -> dict[str, str]:
@@ -134,6 +145,11 @@ def _rendezvous(gang: Gang, worker: Worker, options: Sequence[str]) -> Iterator[
 
 def _own_options(words: Sequence[str]) -> Sequence[str]:
     """Those of torchrun by their whole names; what stands behind its script is the script's own."""
+    return _split(words)[0]
+
+
+def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Options of torchrun, and its script with the script's own."""
     found, place = [], 0
     while place < len(words) and words[place].startswith("-") and words[place] != "--":
         name, equals, value = words[place].partition("=")
@@ -144,7 +160,7 @@ def _own_options(words: Sequence[str]) -> Sequence[str]:
         else:
             found += words[place + 1 : place + 2]
             place += 2
-    return found
+    return found, words[place:]
 
 
 def _whole(name: str) -> str:

@@ -30,6 +30,26 @@ def test_a_worker_with_more_gpus_has_a_process_for_each() -> None:
     assert second.env == {}
 
 
+@pytest.mark.parametrize(
+    "python", ["/opt/env/bin/python3", "python3.11", "env A=1 B= python", "env A=1 /opt/bin/python"]
+)
+def test_each_gpu_has_a_process_of_the_python_that_the_command_names(python: str) -> None:
+    command = (*python.split(), "-u", "train.py", "--lr", "3")
+    first, _ = starts("torchrun", a_gang(gpus=4, command=command))
+    meeting = "--nnodes 2 --node-rank 0 --master-addr host-0 --master-port 7000"
+    run = "-m torch.distributed.run"
+    assert " ".join(first.command) == (
+        f"{python} {run} {meeting} --nproc-per-node 4 train.py --lr 3"
+    )
+
+
+def test_torchrun_behind_variables_is_told_where_the_others_are() -> None:
+    command = ("env", "A=1", "torchrun", "train.py")
+    first, _ = starts("torchrun", a_gang(command=command))
+    assert first.command[:4] == ("env", "A=1", "torchrun", "--nnodes")
+    assert first.command[-1] == "train.py"
+
+
 @pytest.mark.parametrize("program", ["torchrun", "python"])
 def test_torchrun_itself_is_told_where_the_others_are(program: str) -> None:
     command = (program, "-m", "pack.age")

@@ -261,7 +261,12 @@ def test_a_script_of_no_such_program_is_told_nothing(world: ServiceWorld) -> Non
 
 @pytest.mark.parametrize(
     "command",
-    [["bash", "-c", "torchrun pretrain_gpt.py --micro-batch-size 4"], ["bash", "train.sh"]],
+    [
+        ["bash", "-c", "torchrun pretrain_gpt.py --micro-batch-size 4"],
+        ["bash", "train.sh"],
+        ["torchrun", "--max-restarts", "2", "--no_python", "bash", "-c", "python train.py"],
+        ["env", "A=1", "torchrun", "--no-python", "bash", "train.sh"],
+    ],
 )
 def test_a_command_that_would_not_hand_the_arguments_on_is_refused(
     world: ServiceWorld, command: list[str]
@@ -269,6 +274,22 @@ def test_a_command_that_would_not_hand_the_arguments_on_is_refused(
     plan = plans(world, framework="megatron").plans[0]
     with pytest.raises(Misconfigured, match="what bash starts would not be told them"):
         submitted(world, plan, role={"command": command})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "/usr/bin/python3 train.py",
+        "env A=1 python train.py",
+        "env A=1 torchrun train.py",
+        "torchrun --no-python python train.py",
+    ],
+)
+def test_a_command_that_hands_the_arguments_on_is_taken(world: ServiceWorld, command: str) -> None:
+    plan = plans(world, framework="megatron").plans[0]
+    job = submitted(world, plan, role={"command": command.split()})
+    world.pass_time(0)
+    assert started_with(world, job.id) == " ".join([command, *plan.arguments])
 
 
 def test_another_word_for_one_granularity_of_recomputing_is_replaced(world: ServiceWorld) -> None:
