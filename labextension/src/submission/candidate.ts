@@ -1,14 +1,15 @@
 /** A document that is open and could run as a job. */
+import type { ISignal } from '@lumino/signaling';
 
 /** What the page offers as "What to run"; kept up to date by whoever knows the open documents. */
 export interface ICandidate {
   path: string;
   savedMs: number | null;
   isDirty: boolean;
-  /** Its functions that take `resume_dir`. */
-  functions: string[];
-  /** What its cells of code say. */
-  sources?: string[];
+  /** What a notebook's cells of code say now. */
+  sources?: () => string[];
+  /** Something in it is another: the unsaved are not asked for anew by each edit. */
+  edited?: ISignal<unknown, unknown>;
   save(): Promise<void>;
 }
 

@@ -7,7 +7,7 @@ import type {
 } from '@jupyterlab/docregistry';
 import type { Widget } from '@lumino/widgets';
 
-import { ICandidate, trainFunctions } from './candidate';
+import type { ICandidate } from './candidate';
 import { TrainModel } from './train';
 
 const RUNNABLE = /\.(ipynb|py|sh)$/;
@@ -95,21 +95,18 @@ export function runnablePath(widget: Widget | null): string | null {
 
 function candidate(context: DocumentRegistry.Context): ICandidate {
   const saved = context.contentsModel?.last_modified;
-  const cells = context.path.endsWith('.ipynb')
-    ? sources(context.model as INotebookModel)
-    : [];
+  const { path, model } = context;
   return {
-    path: context.path,
+    path,
     savedMs: saved ? Date.parse(saved) : null,
-    isDirty: context.model.dirty,
-    functions: trainFunctions(cells),
-    sources: cells,
+    isDirty: model.dirty,
+    sources: () =>
+      path.endsWith('.ipynb')
+        ? Array.from((model as INotebookModel).cells)
+            .filter(cell => cell.type === 'code')
+            .map(cell => cell.sharedModel.getSource())
+        : [],
+    edited: model.contentChanged,
     save: () => context.save()
   };
-}
-
-function sources(model: INotebookModel): string[] {
-  return Array.from(model.cells)
-    .filter(cell => cell.type === 'code')
-    .map(cell => cell.sharedModel.getSource());
 }

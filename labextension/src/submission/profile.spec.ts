@@ -31,7 +31,7 @@ const PROFILE: IProfile = {
 
 function made(): TrainModel {
   const train = new TrainModel(fakeApi(), () => false);
-  const none = { savedMs: null, isDirty: false, functions: [] };
+  const none = { savedMs: null, isDirty: false };
   const save = () => Promise.resolve();
   train.setCandidates(['a.py', 'b.py'].map(path => ({ ...none, path, save })));
   return train;

@@ -38,7 +38,6 @@ function file(path: string, changes: Partial<ICandidate> = {}): ICandidate {
     path,
     savedMs: null,
     isDirty: false,
-    functions: [],
     save: () => Promise.resolve(),
     ...changes
   };

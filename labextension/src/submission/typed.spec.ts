@@ -49,7 +49,6 @@ function file(path: string): ICandidate {
     path,
     savedMs: null,
     isDirty: false,
-    functions: [],
     save: () => Promise.resolve()
   };
 }

@@ -59,7 +59,6 @@ function made(besides = ['config.json']): TrainModel {
       path: 'llama/train.py',
       savedMs: null,
       isDirty: false,
-      functions: [],
       save: () => Promise.resolve()
     }
   ]);

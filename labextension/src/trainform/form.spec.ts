@@ -37,7 +37,7 @@ const FOLDERS: IEnvironments = {
 
 function made(): TrainModel {
   const train = new TrainModel(fakeApi(), () => false);
-  const none = { savedMs: null, isDirty: false, functions: [] };
+  const none = { savedMs: null, isDirty: false };
   train.setCandidates([
     { ...none, path: 'a.ipynb', save: () => Promise.resolve() }
   ]);
@@ -199,7 +199,7 @@ it.each([
   const train = made();
   train.setCandidates([
     {
-      ...{ savedMs: null, isDirty: false, functions: [], path: 'a.py' },
+      ...{ savedMs: null, isDirty: false, path: 'a.py' },
       save: () => Promise.resolve()
     }
   ]);

@@ -4,6 +4,7 @@ import * as React from 'react';
 import { usePanel, useWords } from '../components/context';
 import { Fragment, h } from '../components/h';
 import { CommandIDs } from '../lab/ids';
+import { type ICandidate, trainFunctions } from '../submission/candidate';
 import { recall, remember } from '../submission/remembered';
 import type { TrainModel } from '../submission/train';
 import { FIRST } from '../components/formfocus';
@@ -16,11 +17,12 @@ const OTHER_FILE = 'other';
 export function WhatToRun(): React.JSX.Element {
   const { train, commands, trans } = usePanel();
   const msg = useWords(trainMessages);
+  useEdits(train.candidate?.edited);
   React.useEffect(() => {
     propose(train);
   });
   const { source, functionName } = train.form;
-  const functions = train.candidate?.functions ?? [];
+  const functions = trainFunctions(train.candidate?.sources?.() ?? []);
   const options: IOption[] = train.candidates.map((candidate, index) => ({
     value: candidate.path,
     label:
@@ -86,6 +88,28 @@ export function WhatToRun(): React.JSX.Element {
   );
 }
 
+/** So often at most a document is looked into while somebody types, or it prints. */
+const EDITS_MS = 500;
+
+/** Draw anew when the document was edited: what is proposed of it may be another. */
+function useEdits(edited: ICandidate['edited']): void {
+  const [, redraw] = React.useReducer((count: number) => count + 1, 0);
+  React.useEffect(() => {
+    let timer = 0;
+    const slot = () => {
+      timer ||= window.setTimeout(() => {
+        timer = 0;
+        redraw();
+      }, EDITS_MS);
+    };
+    edited?.connect(slot);
+    return () => {
+      edited?.disconnect(slot);
+      window.clearTimeout(timer);
+    };
+  }, [edited]);
+}
+
 /** The Python that it runs with. */
 export function Environment(): React.JSX.Element | null {
   const { train } = usePanel();
@@ -139,6 +163,8 @@ export function Environment(): React.JSX.Element | null {
 
 /** Notebooks of which the reader wants the whole. */
 const WHOLE = new Set<string>();
+/** By notebook, what was proposed. */
+const PROPOSED = new Map<string, string>();
 
 /** Comments and texts of Python. In a text that begins with f something may be called. */
 const NOT_RUN =
@@ -174,21 +200,35 @@ export function choosePart(train: TrainModel, functionName: string): void {
   const path = train.candidate?.path;
   if (path !== undefined) {
     WHOLE[functionName === '' ? 'add' : 'delete'](path);
+    PROPOSED.delete(path);
   }
   train.update({ functionName });
 }
 
-/** Put the proposal into the form. That is no edit: the form goes on to follow the document in front. */
+/**
+ * Put the proposal into the form, or take it back where the notebook is another by now; what the reader
+ * chose stays while it is there. That is no edit: the form goes on to follow the document in front.
+ */
 export function propose(train: TrainModel): void {
   const { candidate, form } = train;
-  if (!candidate || form.functionName !== '' || WHOLE.has(candidate.path)) {
+  const sources = candidate?.sources?.() ?? [];
+  // One without a cell of code is not loaded yet.
+  if (!candidate || sources.length === 0) {
     return;
   }
-  const functionName = proposedFunction(
-    candidate.functions,
-    candidate.sources ?? []
-  );
-  if (functionName !== '') {
+  const { path } = candidate;
+  const functions = trainFunctions(sources);
+  const isChosen =
+    form.functionName === ''
+      ? WHOLE.has(path)
+      : form.functionName !== PROPOSED.get(path) &&
+        functions.includes(form.functionName);
+  if (isChosen) {
+    return;
+  }
+  const functionName = proposedFunction(functions, sources);
+  PROPOSED.set(path, functionName);
+  if (functionName !== form.functionName) {
     train.form = { ...form, functionName };
     train.changed.emit();
   }
