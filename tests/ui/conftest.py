@@ -7,7 +7,8 @@ times slower than a desk, with other tests beside this one.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -61,37 +62,106 @@ def _errors(said: ConsoleMessage) -> list[str]:
     return [said.text] if said.type == "error" and not refused else []
 
 
-@pytest.fixture
-def open_lab(lab: LabServer, context: BrowserContext) -> Iterator[Open]:
-    """Open Lab with a notebook in front (or nothing) and the panel shown; no page may fail."""
-    problems: list[str] = []
-    pages: list[Page] = []
+@dataclass(kw_only=True)
+class Pages:
+    """Opens Lab; no page may fail."""
 
-    def begin(
+    lab: LabServer
+    context: BrowserContext
+    problems: list[str] = field(default_factory=list)
+    opened: list[Page] = field(default_factory=list)
+    #: As Lab was opened, for the next test.
+    ready: Page | None = None
+
+    def open(
+        self,
         *,
         size: Any = WIDE,
         theme: str = "JupyterLab Light",
         notebook: bool = True,
         panel: bool = True,
     ) -> Page:
-        lab.put_setting(THEMES, {"theme": theme})
-        page = context.new_page()
-        pages.append(page)
+        self.lab.put_setting(THEMES, {"theme": theme})
+        page = self.context.new_page()
+        self.opened.append(page)
         page.set_viewport_size(size)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda said: problems.extend(_errors(said)))
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("console", lambda said: self.problems.extend(_errors(said)))
         path = "lab/tree/train.ipynb" if notebook else "lab"
-        page.goto(f"{lab.url}/{path}?reset&token={TOKEN}")
+        page.goto(f"{self.lab.url}/{path}?reset&token={TOKEN}")
         expect(page.locator(".jp-Notebook" if notebook else ".jp-Launcher")).to_be_visible()
         if panel:
             show_panel(page)
         return page
 
-    yield begin
+    def close(self) -> None:
+        for page in self.opened:
+            page.close()
+        self.opened.clear()
+        self.problems.clear()
+        self.ready = None
+
+
+@pytest.fixture(scope="module")
+def shared_pages(lab: LabServer, context: BrowserContext) -> Iterator[Pages]:
+    pages = Pages(lab=lab, context=context)
+    yield pages
+    pages.close()
+
+
+@pytest.fixture
+def open_lab(lab: LabServer, context: BrowserContext, shared_pages: Pages) -> Iterator[Open]:
+    """Open Lab with a notebook in front (or nothing) and the panel shown; no page may fail."""
+    # Two pages share the notebook's kernel, and each would complain of the other's comms.
+    shared_pages.close()
+    pages = Pages(lab=lab, context=context)
+    yield pages.open
     # What a page says of a request that its closing cut off is no failure of its own.
-    found = list(problems)
-    for page in pages:
-        page.close()
+    found = list(pages.problems)
+    pages.close()
     lab.greet_with()
 
     assert found == []
+
+
+@pytest.fixture
+def shared_lab(request: pytest.FixtureRequest, shared_pages: Pages) -> Iterator[Page]:
+    """As `open_lab` has it at first, in the page of the test before: a load of Lab computes for three seconds.
+
+    For tests that only open tabs and send what the next greeting replaces. After one that failed, or that
+    asked for a page of its own, it is another one.
+    """
+    pages = shared_pages
+    if pages.ready is None:
+        pages.close()
+        pages.ready = pages.open()
+    page, pages.ready = pages.ready, None
+    pages.lab.greet_again()
+    yield page
+    found = list(pages.problems)
+    pages.lab.greet_with()
+    if not found and not request.node.stash[_FAILED]:
+        _close_tabs(page)
+        pages.ready = page
+
+    assert found == []
+
+
+def _close_tabs(page: Page) -> None:
+    """Those that the test opened: the notebook stays."""
+    tabs = page.locator("#jp-main-dock-panel .lm-TabBar-tab").filter(has_not_text="train.ipynb")
+    for _ in range(tabs.count()):
+        tabs.last.click(button="middle")
+    expect(tabs).to_have_count(0)
+
+
+_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    item.stash[_FAILED] = report.failed
+    return report

@@ -19,10 +19,9 @@ pytestmark = pytest.mark.ui
 
 
 @pytest.fixture
-def job_page(open_lab: Open) -> Page:
-    page = open_lab()
-    open_job(page)
-    return page
+def job_page(shared_lab: Page) -> Page:
+    open_job(shared_lab)
+    return shared_lab
 
 
 def test_the_job_page_tells_the_whole_story(job_page: Page) -> None:
@@ -90,8 +89,8 @@ def test_a_job_on_a_slow_pair_of_nodes_says_since_when_and_until_when(
     picture(job_page, "job-slow-pair")
 
 
-def test_the_page_of_a_waiting_job_starts_it_smaller(lab: LabServer, open_lab: Open) -> None:
-    page = open_lab()
+def test_the_page_of_a_waiting_job_starts_it_smaller(lab: LabServer, shared_lab: Page) -> None:
+    page = shared_lab
     job_row(page, "resnet-2").get_by_role("button", name="resnet-2").click()
     action = page.locator(".gc-JobPage").get_by_role("button", name="Start now with 2")
     expect(action).to_be_visible()
@@ -192,27 +191,6 @@ def test_a_button_that_goes_away_leaves_the_focus_beside_it(job_page: Page) -> N
     expect(job_page.locator(".gc-JobHeader button:focus")).to_have_count(1)
 
 
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
-def test_a_job_that_goes_on_from_another_leads_to_it(
-    lab: LabServer, open_lab: Open, theme: str
-) -> None:
-    page = open_lab(theme=theme)
-    now = now_ms()
-    old = scene.running(now)
-    resumed = old["attempts"][:1]
-    made = scene.request("digits", 1000) | {"resume_from": scene.RUNNING}
-    first = resumed[0] | {"resumed_from_step": 16}
-    copy = scene.job("copy", "digits-8", now, submitted_ms=now, request=made, attempts=[first])
-    lab.send(jobs(old, copy))
-    job_row(page, "digits-8").get_by_role("button", name="digits-8").click()
-
-    origin = page.locator(".gc-JobPage:visible .gc-Receipt").first
-    expect(origin).to_have_text("goes on from digits-7 at step 16")
-    picture(page, f"job-goes-on-{theme.split()[1].lower()}")
-    origin.get_by_role("button", name="digits-7").click()
-    expect(page.locator(".gc-JobPage:visible h1")).to_have_text("digits-7")
-
-
 def test_a_pause_says_before_what_it_costs_and_is_asked_for_once(
     lab: LabServer, job_page: Page
 ) -> None:
@@ -236,8 +214,8 @@ def test_a_pause_says_before_what_it_costs_and_is_asked_for_once(
     assert lab.asked(f"jobs/{scene.RUNNING}/pause")[asked:] == [{}]
 
 
-def test_cancelling_a_job_that_waits_speaks_of_the_line(open_lab: Open) -> None:
-    page = open_lab()
+def test_cancelling_a_job_that_waits_speaks_of_the_line(shared_lab: Page) -> None:
+    page = shared_lab
     job_row(page, "resnet-2").click(button="right")
     page.get_by_role("menuitem", name="Cancel Job").click()
     dialog = page.get_by_role("dialog")
@@ -329,6 +307,39 @@ def test_the_job_page_comes_back_after_a_reload(job_page: Page) -> None:
     expect(job_page.locator(".gc-JobPage h1")).to_have_text("digits-7")
 
 
+def test_the_run_of_a_schedule_leads_to_its_schedule(lab: LabServer, job_page: Page) -> None:
+    run = scene.running(now_ms())
+    run["request"]["labels"] = {"origin": "schedule nightly"}
+    lab.send({"type": "job", "job": run})
+    job_page.get_by_role("button", name="schedule nightly").click()
+    box = job_page.get_by_role("region", name="nightly", exact=True)
+    expect(box).to_have_class(re.compile("gc-mod-wanted"))
+
+
+# --- in pages of their own --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_a_job_that_goes_on_from_another_leads_to_it(
+    lab: LabServer, open_lab: Open, theme: str
+) -> None:
+    page = open_lab(theme=theme)
+    now = now_ms()
+    old = scene.running(now)
+    resumed = old["attempts"][:1]
+    made = scene.request("digits", 1000) | {"resume_from": scene.RUNNING}
+    first = resumed[0] | {"resumed_from_step": 16}
+    copy = scene.job("copy", "digits-8", now, submitted_ms=now, request=made, attempts=[first])
+    lab.send(jobs(old, copy))
+    job_row(page, "digits-8").get_by_role("button", name="digits-8").click()
+
+    origin = page.locator(".gc-JobPage:visible .gc-Receipt").first
+    expect(origin).to_have_text("goes on from digits-7 at step 16")
+    picture(page, f"job-goes-on-{theme.split()[1].lower()}")
+    origin.get_by_role("button", name="digits-7").click()
+    expect(page.locator(".gc-JobPage:visible h1")).to_have_text("digits-7")
+
+
 def test_lab_starts_without_the_code_of_pages(open_lab: Open) -> None:
     page = open_lab()
     fetched = """() => performance.getEntriesByType("resource").map(each => each.name)
@@ -357,12 +368,3 @@ def test_a_page_whose_code_does_not_come_says_so_and_tries_again(open_lab: Open)
     tab.get_by_role("button", name="Try again").click()
 
     expect(page.locator(".gc-JobPage h1")).to_have_text("digits-7")
-
-
-def test_the_run_of_a_schedule_leads_to_its_schedule(lab: LabServer, job_page: Page) -> None:
-    run = scene.running(now_ms())
-    run["request"]["labels"] = {"origin": "schedule nightly"}
-    lab.send({"type": "job", "job": run})
-    job_page.get_by_role("button", name="schedule nightly").click()
-    box = job_page.get_by_role("region", name="nightly", exact=True)
-    expect(box).to_have_class(re.compile("gc-mod-wanted"))

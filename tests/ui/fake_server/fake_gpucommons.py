@@ -46,6 +46,9 @@ class Socket(WebSocketHandler, JupyterHandler):
 
     def open(self) -> None:
         self.pages.add(self)
+        self.greet()
+
+    def greet(self) -> None:
         for message in self.greeting if self.greeting is not None else greeting():
             self.tell(message)
 
@@ -110,6 +113,9 @@ class Asked(APIHandler):
             leaving, Socket.pages = Socket.pages, set()
             for page in leaving:
                 page.close()
+        if order.get("greet"):
+            for page in Socket.pages:
+                page.greet()
         for message in order.get("send", []):
             for page in Socket.pages:
                 page.tell(message)

@@ -140,6 +140,10 @@ class LabServer:
         """What pages are told from now on when they connect; nothing = the usual scene."""
         self.ask("POST", "gpucommons/fake", {"greeting": list(messages) or None})
 
+    def greet_again(self) -> None:
+        """Tell every open page what it was told when it connected."""
+        self.ask("POST", "gpucommons/fake", {"greet": True})
+
     def keep_sweep(self, sweep: dict[str, Any]) -> None:
         """Answer with this sweep from now on."""
         self.ask("POST", "gpucommons/fake", {"sweep": sweep})
