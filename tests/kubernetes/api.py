@@ -18,14 +18,21 @@ def api_client(kubeconfig: Path) -> client.ApiClient:
 
 
 def wait_for(question: Callable[[], Answer | None], what: str, *, seconds: float = 90.0) -> Answer:
-    """Ask until the answer is not empty; the error says what did not come."""
+    """Ask until the answer is not empty; the error says what did not come.
+
+    An API server of a busy machine that has no time to answer (5xx) is asked again.
+    """
     deadline = time.monotonic() + seconds
     while True:
-        answer = question()
+        error = None
+        try:
+            answer = question()
+        except client.exceptions.ServiceException as busy:
+            answer, error = None, busy
         if answer:
             return answer
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{what}: not within {seconds:.0f} s")
+            raise TimeoutError(f"{what}: not within {seconds:.0f} s") from error
         time.sleep(0.1)
 
 

@@ -81,7 +81,7 @@ class Cluster(ControlPlane):
         for node in self.nodes:
             node.import_image(archive)
             start_device_plugin(node, library)
-        wait_for(lambda: self._have_gpus(gpus), "real nodes with GPUs", seconds=90)
+        wait_for(lambda: self._have_gpus(gpus), "real nodes with GPUs", seconds=300)
         return self.nodes
 
     def real_nodes(self) -> list[str]:
