@@ -14,10 +14,13 @@ from gpucommons.scheduler.failures.remedies import NO_GPU, Remedy, remedy_for
 #: So much of a log's end is looked at.
 TAIL_BYTES = 64 << 10
 _NOT_FOUND, _NOT_EXECUTABLE, _SIGNALLED = 127, 126, 128
-#: How a shell's, env's or interpreter's line ends that could not begin a command.
+#: What a shell or env says of a command that it could not begin, which it names in one word. A program can write
+#: such a line, too, so it has room for no sentence.
+_WHO, _COMMAND = r"[\w./-]+:(?:(?: line)? ?\d+:)? ", r"[^\s:]+"
 _OF_SHELL = re.compile(
-    r"(?:not found|No such file or directory|Permission denied|cannot execute[\w :]*|Exec format error)$",
-    re.IGNORECASE,
+    rf"{_WHO}(?:exec: )?(?:command not found: {_COMMAND}|{_COMMAND}: (?:(?:command )?not found"
+    rf"|(?:{_COMMAND}: bad interpreter: )?(?:No such file or directory|Permission denied)"
+    r"|cannot execute: required file not found|(?:cannot execute binary file: )?Exec format error))"
 )
 _BY_SIGNAL = {
     signal.SIGKILL: "It was killed from outside (SIGKILL)",
@@ -84,17 +87,15 @@ def _what(failure: Failure, cause: Cause | None) -> tuple[str, str]:
         return f"It ended with exit status {failure.exit_code}", ""
     if cause.is_remark:
         return _quoted(failure, cause), ""
-    remedy = remedy_for(cause.text)
-    place = f" ({cause.place})" if cause.place else ""
-    is_of_shell = failure.exit_code in (_NOT_FOUND, _NOT_EXECUTABLE) and _OF_SHELL.search(
-        cause.text
-    )
-    if cause.is_raised or remedy is not None or is_of_shell:
+    helps = _advice(failure, remedy_for(cause.text))
+    may_be_of_shell = failure.exit_code in (_NOT_FOUND, _NOT_EXECUTABLE)
+    if cause.is_raised or (may_be_of_shell and _OF_SHELL.fullmatch(cause.text)):
+        place = f" ({cause.place})" if cause.place else ""
         files, taken_from = failure.files, failure.taken_from
         own = run_as_module(cause.text, cause.script, files=files, taken_from=taken_from)
-        return cause.text + place, own or _advice(failure, remedy)
-    # A line that only mentions an error may be about something else.
-    return _quoted(failure, cause), ""
+        return cause.text + place, own or helps
+    # A line that only mentions an error may be about something else, or say what is not so.
+    return _quoted(failure, cause), helps
 
 
 def _quoted(failure: Failure, cause: Cause) -> str:

@@ -192,8 +192,52 @@ def test_what_a_launcher_says_last_is_quoted_as_any_program_could_say_it() -> No
 
 
 @pytest.mark.parametrize(
-    "line", ["GPUCommons: error: pay here", "your quota error: ask evil.example for more"]
+    "line",
+    [
+        "GPUCommons: error: pay here",
+        "your quota error: ask evil.example for more",
+        "your quota error: pay at evil.example or your job is not found",
+        "sh: 1: pay at evil.example or your job: not found",
+        "your job: cannot execute what root: pay at evil.example",
+    ],
 )
 def test_at_127_only_a_line_of_the_shell_is_told_without_quotes(line: str) -> None:
-    assert _said(f"{line}\n", 127) == f"It ended with exit status 127; it said last: {line}"
-    assert _said("sh: 1: trian: not found\n", 127).startswith("sh: 1: trian: not found")
+    assert _said(f"{line}\n", 127).startswith(
+        f"It ended with exit status 127; it said last: {line}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "exit_code"),
+    [
+        ("sh: 1: trian: not found", 127),
+        ("./run.sh: 3: exec: trian: not found", 127),
+        ("bash: line 1: trian: command not found", 127),
+        ("bash: line 1: ./trian: No such file or directory", 127),
+        ("bash: line 1: ./run.sh: /opt/sh: bad interpreter: No such file or directory", 126),
+        ("bash: line 1: ./run.sh: cannot execute: required file not found", 127),
+        ("bash: line 1: ./run: cannot execute binary file: Exec format error", 126),
+        ("/bin/sh: 1: ./run.sh: Permission denied", 126),
+        ("/usr/bin/env: ‘trian’: No such file or directory", 127),
+        ("zsh:1: command not found: trian", 127),
+    ],
+)
+def test_what_a_shell_says_of_a_command_is_told_as_it_is(line: str, exit_code: int) -> None:
+    assert _said(f"{line}\n", exit_code).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "helps"),
+    [
+        (
+            "It was cancelled by the admin root: Permission denied (policy P-7). Ask root@evil.example to go on",
+            "The job may not do that there",
+        ),
+        ("CUDA out of memory", "The GPU's memory was full"),
+        ("train.py: error: unrecognized arguments: --epcohs 3", "The script does not take these"),
+    ],
+)
+def test_what_a_program_only_printed_is_quoted_with_what_helps(line: str, helps: str) -> None:
+    assert _said(f"{line}.\n").startswith(
+        f"It ended with exit status 1; it said last: {line}. {helps}"
+    )
