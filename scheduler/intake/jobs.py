@@ -36,7 +36,7 @@ from gpucommons.scheduler.intake.could_ever_run import (
 )
 from gpucommons.scheduler.intake.gpu_memory import settled
 from gpucommons.scheduler.intake.leases import host_share
-from gpucommons.scheduler.intake.own_arguments import check_own_arguments
+from gpucommons.scheduler.intake.own_arguments import check_own_arguments, with_own_variables
 from gpucommons.scheduler.intake.paying_team import choose_team, names
 from gpucommons.scheduler.intake.team_rules import (
     Asked,
@@ -125,7 +125,7 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
     check_commands(spec)
     check_own_arguments(spec)
     check_policies(asked_of(spec), team, cluster.policy)
-    return spec
+    return with_own_variables(spec)
 
 
 def _check_size(request: JobRequest) -> None:

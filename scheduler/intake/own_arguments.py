@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
@@ -54,6 +55,14 @@ def check_own_arguments(spec: Spec) -> None:
     if (why := misfit(role.command, framework)) is not None:
         raise Misconfigured(f"The plan is written in the arguments of {name}. {why}")
     _check_sizes(plan, name, bounds(spec), role.milli_gpu // WHOLE_MILLI_GPU)
+
+
+def with_own_variables(spec: Spec) -> Spec:
+    """The same with the variables that the program of its plan asks for; those that it sets itself stay."""
+    framework = framework_of(spec.plan)
+    if not framework:
+        return spec
+    return replace(spec, env={**OWN_ARGUMENTS[framework].variables, **spec.env})
 
 
 def _check_sizes(plan: ChosenPlan, name: str, workers: tuple[int, int], each: int) -> None:

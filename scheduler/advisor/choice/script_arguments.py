@@ -2,8 +2,8 @@
 
 Read on 2026-11-30. Megatron-LM ``megatron/training/arguments.py``, ``config/training_config.py`` and
 ``core/model_parallel_config.py``: d98e8a6 of 2026-08-22, the same names as in core_v0.15.0. torchtitan
-``config/job_config.py``, ``train.py`` and ``distributed/pipeline_parallel.py`` of its last release, v0.2.2 of
-2026-02-20; its development since then has another configuration and, since 2026-08-20, other names.
+``config/job_config.py``, ``train.py`` and ``distributed/pipeline_parallel.py`` of v0.2.2 of 2026-02-20; its release
+0.3.0 of 2026-09 has another configuration, in which recomputing is no longer an option with these values.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from gpucommons.scheduler.advisor.layout import (
 from gpucommons.scheduler.advisor.search import Ways
 
 MEGATRON, TORCHTITAN = "megatron", "torchtitan"
-#: Options of torchtitan's development since its last release: there the configuration is a function.
-_OF_DEVELOPMENT = ("--module", "--config")
+#: Options of torchtitan from its release 0.3 on: there the configuration is a function.
+_SINCE_0_3 = ("--module", "--config")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +48,8 @@ class OwnArguments:
     either_spelling: bool = False
     #: Options without a value that it refuses where these others are not given.
     needs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: Without these it refuses layouts.
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     def ways(self, *, sharded: bool, recompute: bool) -> Ways:
         """Where a search looks for layouts."""
@@ -146,7 +148,7 @@ OWN_ARGUMENTS: Mapping[str, OwnArguments] = {
             **dict.fromkeys(
                 (
                     *("--sequence-parallel", "--use-distributed-optimizer"),
-                    "--recompute-activations",
+                    *("--recompute-activations", "--use-torch-fsdp2", "--use-megatron-fsdp"),
                 ),
                 0,
             ),
@@ -159,6 +161,8 @@ OWN_ARGUMENTS: Mapping[str, OwnArguments] = {
                 "--num-virtual-stages-per-pipeline-rank",
             ),
         },
+        # Asserted beside cut layers or sequences on GPUs before Blackwell.
+        variables={"CUDA_DEVICE_MAX_CONNECTIONS": "1"},
     ),
     TORCHTITAN: OwnArguments(
         name="torchtitan",
@@ -226,12 +230,10 @@ def _spelled(name: str, own: OwnArguments) -> str:
 
 def misfit(command: Sequence[str], framework: str) -> str | None:
     """Why a command does not take these names; None where nothing speaks against it."""
-    if framework == TORCHTITAN and any(
-        word.partition("=")[0] in _OF_DEVELOPMENT for word in command
-    ):
+    if framework == TORCHTITAN and any(word.partition("=")[0] in _SINCE_0_3 for word in command):
         return (
-            "--module and --config are of torchtitan after its release 0.2, whose arguments have other names:"
-            " this plan is written for --job.config_file. Take a release, or submit without the plan and set"
-            " the layout in the configuration yourself."
+            "--module and --config are of torchtitan 0.3 and later, whose arguments have other names: this"
+            " plan is written for --job.config_file of torchtitan 0.1 and 0.2. Take one of these, or submit"
+            " without the plan and set the layout in the configuration yourself."
         )
     return None

@@ -128,7 +128,8 @@ def test_what_is_offered_can_be_said_and_keeps_gpus_and_global_batch(framework: 
     [
         (
             MEGATRON,
-            "pretrain_gpt.py --micro-batch-size 8 --seed 1 --sequence-parallel --lr=1e-4 --global-batch-size=32",
+            "pretrain_gpt.py --micro-batch-size 8 --seed 1 --sequence-parallel --lr=1e-4 --global-batch-size=32"
+            " --use-torch-fsdp2 --use-megatron-fsdp",
             "pretrain_gpt.py --seed 1 --lr=1e-4",
         ),
         (
@@ -171,7 +172,7 @@ def test_what_megatron_refuses_beside_a_plan_is_left_out(
     assert set(overlaps.split()) - set(command) == left_out
 
 
-def test_the_development_of_torchtitan_has_other_names() -> None:
+def test_torchtitan_since_0_3_has_other_names() -> None:
     assert misfit(["train.py", "--job.config_file", "a.toml"], TORCHTITAN) is None
     why = misfit(["train.py", "--module", "llama3", "--config=debug"], TORCHTITAN)
     assert why is not None

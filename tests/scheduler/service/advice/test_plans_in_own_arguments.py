@@ -233,6 +233,26 @@ def test_workers_of_a_role_share_one_command(
     assert len(asked) == 1
 
 
+@pytest.mark.parametrize(
+    ("framework", "own", "expected"),
+    [
+        ("megatron", {}, {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}),
+        (
+            "megatron",
+            {"CUDA_DEVICE_MAX_CONNECTIONS": "8"},
+            {"CUDA_DEVICE_MAX_CONNECTIONS": "8"},
+        ),
+        ("torchtitan", {"A": "1"}, {"A": "1"}),
+    ],
+)
+def test_megatron_gets_the_variable_without_which_it_refuses_to_cut_layers(
+    world: ServiceWorld, framework: str, own: dict[str, str], expected: dict[str, str]
+) -> None:
+    plan = plans(world, framework=framework).plans[0]
+    job = submitted(world, plan, env=own)
+    assert dict(world.loop.cluster.workloads[WorkloadId(job.id)].spec.env) == expected
+
+
 def test_other_launchers_cannot_start_it(world: ServiceWorld) -> None:
     plan = plans(world, framework="torchtitan").plans[0]
     with pytest.raises(Misconfigured, match="choose the launcher torchrun"):
