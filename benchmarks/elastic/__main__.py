@@ -3,7 +3,8 @@
 ``python -m benchmarks.elastic --trace F.csv --load 0.85 --json OUT``
 
 An elastic job asks for as many GPUs as in the trace, and runs on half of them to twice as many; each
-worker has one GPU, under every policy. How fast it is with how many is :mod:`.speedups`.
+worker has one GPU, under every policy. How fast it is with how many is :mod:`.speedups`, and
+which mean no policy can go below is :mod:`.bound`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from benchmarks.elastic.speedups import speed_permille, training_of
+from benchmarks.elastic.bound import HOUR_MS, POLICIES, elastic_of, least_mean_h, speed_of
 from benchmarks.quota_replay.asked import read
 from benchmarks.quota_replay.core import CONDITIONS, SETTINGS
 from benchmarks.quota_replay.queues import play, policy_of
@@ -22,10 +23,6 @@ from gpucommons.scheduler.core.model.types import HoldClass, Spec, WorkloadId
 from gpucommons.scheduler.simulation.record import Record, Right
 from gpucommons.scheduler.simulation.trace import TraceJob
 from gpucommons.scheduler.simulation.trace_cluster import Setting, a_spec, simulation_of
-
-#: Of how many multi-GPU jobs one is elastic.
-POLICIES = {"rigid": None, "half elastic": 2, "all elastic": 1}
-HOUR_MS = 3_600_000
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -48,18 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _elastic(setting: Setting, every: int | None) -> set[int]:
-    """Numbers of the jobs whose size may change."""
-    if every is None:
-        return set()
-    several = (number for number, job in enumerate(setting.jobs) if job.gpus > 1)
-    return {number for number in several if number % every == 0}
-
-
 def _figures(setting: Setting, every: int | None) -> dict[str, Any]:
     in_quota = [one.in_quota for one in play(setting, policy_of("static-fifo", setting))]
-    elastic = _elastic(setting, every)
-    record = _played(setting, elastic)
+    record = _played(setting, elastic := elastic_of(setting, every))
     stories = list(record.stories.values())
     if any(one.ended_ms is None or one.started_ms is None for one in stories):
         raise RuntimeError("a job never ended")
@@ -73,6 +61,7 @@ def _figures(setting: Setting, every: int | None) -> dict[str, Any]:
     return {
         "elastic_jobs": len(elastic),
         "mean_completion_h": round(sum(completion) / len(completion) / HOUR_MS, 3),
+        "least_mean_h": round(least_mean_h(setting, elastic), 3),
         "mean_of_multi_gpu_h": round(sum(several) / max(1, len(several)) / HOUR_MS, 3),
         "mean_of_one_gpu_h": round(sum(alone) / max(1, len(alone)) / HOUR_MS, 3),
         "median_completion_h": round(percentile(completion, 50) / HOUR_MS, 3),
@@ -111,9 +100,7 @@ def _played(setting: Setting, elastic: set[int]) -> Record:
         number = int(workload_id.rpartition("-")[2])
         if number not in elastic:
             return 0
-        job = setting.jobs[number]
-        training = training_of(job.work / HOUR_MS, number)
-        return speed_permille(training, job.gpus, milli_gpu // WHOLE_MILLI_GPU)
+        return speed_of(setting.jobs[number], number, milli_gpu // WHOLE_MILLI_GPU)
 
     simulation = simulation_of(setting, CONDITIONS, SETTINGS, spec_of=spec_of, speed_permille=speed)
     return simulation.run()
