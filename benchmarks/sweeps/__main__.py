@@ -1,8 +1,10 @@
 """GPU hours until a sweep has one of the best 1 % of configurations, beside other searchers.
 
 ``python -m benchmarks.sweeps [--seeds 10] [--first-seed 0] [--trials 100] [--curves power] [--json OUT]``
-plays searches on one virtual clock over seeded, synthetic learning curves (`curves.py`): with 8 steady GPUs, and with GPUs of which half are taken
-away at random. All policies save and restore in the same seconds and go on where they were stopped.
+plays searches on one virtual clock over seeded, synthetic learning curves (`curves.py`), or with
+``--lcbench FOLDER`` over a model of recorded ones (`lcbench.py`): with 8 steady GPUs, and with GPUs of which
+half are taken away at random. All policies save and restore in the same seconds and go on where they were
+stopped; who ends a trial for good saves nothing for it.
 
 ``ours`` is the product's own controller (`scheduler/sweeps`) with its own sampler; ``optuna`` is Optuna
 alone with its TPE and its asynchronous successive halving, which ends what it prunes; ``random`` runs
@@ -25,12 +27,13 @@ from typing import Any, Protocol
 import optuna
 
 from benchmarks.results import write
-from benchmarks.sweeps import peers
-from benchmarks.sweeps.curves import EPOCHS, SHAPES, SPACE, Curve, threshold
+from benchmarks.sweeps import lcbench, peers
+from benchmarks.sweeps.curves import SHAPES, Problem, threshold
 from gpucommons.scheduler.core.model.types import Millis, State, TeamName, UserName
 from gpucommons.scheduler.parents import ParentId, ParentKind
 from gpucommons.scheduler.store.base import LogPoint
 from gpucommons.scheduler.sweeps.decision import decide
+from gpucommons.scheduler.sweeps.importance import distribution
 from gpucommons.scheduler.sweeps.sampling import Sampler
 from gpucommons.scheduler.sweeps.sweep import (
     Budget,
@@ -63,6 +66,9 @@ class Job:
 class Policy(Protocol):
     """A searcher, told of each epoch."""
 
+    #: Whether one that is stopped at a rung may go on later, and so is saved.
+    keeps: bool
+
     def next(self) -> int | None:
         """The trial that a free GPU is to run, a new one or one that goes on; None = none."""
         ...
@@ -80,11 +86,13 @@ class Policy(Protocol):
 class Ours:
     """The product's controller: the same pure functions, on a virtual clock."""
 
+    problem: Problem
     seed: int
     trials_of: int
     sweep: Sweep = field(init=False)
     trials: dict[int, Trial] = field(default_factory=dict)
     running: set[int] = field(default_factory=set)
+    keeps: bool = True
     decide_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -99,10 +107,10 @@ class Ours:
             made_ms=Millis(0),
             budget=Budget(trials=self.trials_of),
             request="{}",
-            space=SPACE,
+            space=self.problem.space,
             metric="accuracy",
             maximize=True,
-            halving=Halving(first_step=1, last_step=EPOCHS),
+            halving=Halving(first_step=1, last_step=self.problem.epochs),
         )
 
     def next(self) -> int | None:
@@ -132,7 +140,7 @@ class Ours:
         began = time.process_time()
         point = LogPoint(attempt_number=1, step=epoch, at_ms=Millis(0), metrics={"accuracy": value})
         one = told(self.sweep, self.trials[number], [point])
-        done = epoch == EPOCHS
+        done = epoch == self.problem.epochs
         self.trials[number] = replace(one, state=TrialState.DONE) if done else one
         goes_on = not done
         if not done and len(one.at_rungs) > one.promoted:
@@ -155,10 +163,12 @@ class Ours:
 class Peer:
     """Optuna alone: its sampler and its pruner, as its documentation has them."""
 
+    problem: Problem
     seed: int
     trials_of: int
     prunes: bool
     asked: dict[int, Any] = field(default_factory=dict)
+    keeps: bool = False
 
     def __post_init__(self) -> None:
         """Make the study."""
@@ -173,19 +183,15 @@ class Peer:
         """A new one."""
         if len(self.asked) >= self.trials_of:
             return None
-        trial = self.study.ask()
-        trial.suggest_float("lr", 1e-5, 1.0, log=True)
-        trial.suggest_categorical("batch", (32, 64, 128, 256))
-        trial.suggest_float("dropout", 0.0, 0.6)
-        trial.suggest_int("depth", 2, 12)
-        self.asked[len(self.asked) + 1] = trial
+        spaces = {one.name: distribution(optuna.distributions, one) for one in self.problem.space}
+        self.asked[len(self.asked) + 1] = self.study.ask(spaces)
         return len(self.asked)
 
     def told(self, number: int, epoch: int, value: float) -> bool:
         """Report it, and ask whether it is pruned."""
         trial = self.asked[number]
         trial.report(value, epoch)
-        if epoch == EPOCHS:
+        if epoch == self.problem.epochs:
             self.study.tell(trial, value)
             return False
         if trial.should_prune():
@@ -211,10 +217,12 @@ class Machine:
     """GPUs that come and go, and the trials on them."""
 
     seed: int
-    curve: Curve
+    problem: Problem
     policy: Policy
     wanted: float
     used_s: float = 0.0
+    #: What it took to save trials that never went on, if they were saved as well.
+    saves_of_ended_s: float = 0.0
     jobs: dict[int, Job] = field(default_factory=dict)
     running: list[int] = field(default_factory=list)
     stopped: list[int] = field(default_factory=list)
@@ -234,7 +242,7 @@ class Machine:
     def _start(self, number: int) -> None:
         job = self.jobs.get(number)
         if job is None:
-            points, epoch_s = self.curve(self.seed, self.policy.values(number))
+            points, epoch_s = self.problem.curve(self.seed, self.policy.values(number))
             self.jobs[number] = Job(points=points, epoch_s=epoch_s, left_s=epoch_s)
         else:
             # What was done of an epoch when it was stopped is saved with it.
@@ -248,6 +256,14 @@ class Machine:
             self.jobs[number].left_s -= passes
         return passes
 
+    def _leave(self, number: int) -> None:
+        self.running.remove(number)
+        if self.jobs[number].epoch < self.problem.epochs:
+            if self.policy.keeps:
+                self.used_s += SAVE_S
+            else:
+                self.saves_of_ended_s += SAVE_S
+
     def tell(self) -> bool:
         """Tell what epochs gave that have ended; whether one has come to what is wanted."""
         for number in [one for one in self.running if self.jobs[one].left_s <= 1e-9]:
@@ -257,47 +273,60 @@ class Machine:
             if value >= self.wanted:
                 return True
             if not self.policy.told(number, job.epoch, value):
-                self.running.remove(number)
-                self.used_s += SAVE_S if job.epoch < EPOCHS else 0
+                self._leave(number)
         return False
 
 
-def gpu_hours(seed: int, curve: Curve, policy: Policy, *, steady: bool) -> float:
-    """GPU hours until one has come to the threshold; all that it took where none has."""
-    machine, now = Machine(seed, curve, policy, threshold(curve, seed)), 0.0
+def gpu_hours(
+    seed: int, problem: Problem, policy: Policy, wanted: float, *, steady: bool
+) -> tuple[float, float]:
+    """GPU hours until one has come to the threshold, or of all that it took where none has; and the same
+    where trials that are ended for good are saved as well.
+    """
+    machine, now = Machine(seed, problem, policy, wanted), 0.0
     changes = capacities(seed, steady=steady)
     until, capacity = next(changes)
-    while True:
+    found = False
+    while not found:
         machine.fill(capacity)
         if not machine.running and not machine.stopped:
-            return machine.used_s / 3600
+            break
         now += machine.pass_time(until - now)
-        if machine.tell():
-            return machine.used_s / 3600
+        found = machine.tell()
         if now >= until:
             until, capacity = next(changes)
+    return machine.used_s / 3600, (machine.used_s + machine.saves_of_ended_s) / 3600
 
 
-def measured(seeds: Sequence[int], trials: int, curves: str) -> Iterator[dict[str, object]]:
-    """One row per policy and capacity."""
+def measured(
+    seeds: Sequence[int], trials: int, problem: Problem, only: Sequence[str]
+) -> Iterator[dict[str, object]]:
+    """One row per policy and capacity; of all policies, where none are named."""
     policies: dict[str, Callable[[int], Policy]] = {
-        "ours": lambda seed: Ours(seed, trials),
-        "optuna": lambda seed: Peer(seed, trials, prunes=True),
-        "random": lambda seed: Peer(seed, trials, prunes=False),
+        "ours": lambda seed: Ours(problem, seed, trials),
+        "optuna": lambda seed: Peer(problem, seed, trials, prunes=True),
+        "random": lambda seed: Peer(problem, seed, trials, prunes=False),
     }
     for name, peer in peers.installed().items():
-        policies[name] = partial(peer, trials_of=trials)
+        policies[name] = partial(peer, problem, trials_of=trials)
+    policies = {one: make for one, make in policies.items() if not only or one in only}
+    wanted = {seed: threshold(problem, seed) for seed in seeds}
     for capacity in ("steady", "varying"):
         for name, make in policies.items():
-            steady = capacity == "steady"
-            found = [gpu_hours(one, SHAPES[curves], make(one), steady=steady) for one in seeds]
+            both = [
+                gpu_hours(one, problem, make(one), wanted[one], steady=capacity == "steady")
+                for one in seeds
+            ]
+            found = [one for one, _ in both]
             yield {
                 "policy": name,
                 "capacity": capacity,
-                "curves": curves,
+                "curves": problem.name,
                 "gpu_hours_to_best_1_percent": round(statistics.mean(found), 2),
                 "standard_error": round(statistics.stdev(found) / math.sqrt(len(found)), 2),
                 "median": round(statistics.median(found), 2),
+                "if_ended_are_saved": round(statistics.mean(one for _, one in both), 2),
+                "each": [round(one, 3) for one in found],
                 "seeds": len(found),
                 "first_seed": seeds[0],
                 "trials": trials,
@@ -306,13 +335,13 @@ def measured(seeds: Sequence[int], trials: int, curves: str) -> Iterator[dict[st
 
 def controller(trials: int) -> dict[str, object]:
     """Processor time of the controller for each trial of a large sweep, Optuna's sampler apart."""
-    ours = Ours(1, trials)
+    ours = Ours(SHAPES["saturating"], 1, trials)
     ours.sweep = replace(ours.sweep, sampler="random")
     gpu_hours_of_all = 0
     while (number := ours.next()) is not None:
-        points, _ = SHAPES["saturating"](1, ours.values(number))
+        points, _ = ours.problem.curve(1, ours.values(number))
         start = len(ours.trials[number].at_rungs)
-        for epoch in range(max(1, 3 ** (start - 1) + 1 if start else 1), EPOCHS + 1):
+        for epoch in range(max(1, 3 ** (start - 1) + 1 if start else 1), ours.problem.epochs + 1):
             gpu_hours_of_all += 1
             if not ours.told(number, epoch, points[epoch - 1]):
                 break
@@ -329,18 +358,24 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10, help="two at least")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--curves", choices=tuple(SHAPES), default="saturating")
+    parser.add_argument(
+        "--lcbench", type=Path, help="in place of them: YAHPO Gym's folder of that name"
+    )
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument(
         "--large", type=int, default=1000, help="trials of the controller's own time"
     )
+    parser.add_argument("--policies", default="", help="by commas; all, where none are named")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     rows = []
     first = arguments.first_seed
     seeds = range(first, first + arguments.seeds)
-    for row in measured(seeds, arguments.trials, arguments.curves):
-        print(row, flush=True)
+    folder, only = arguments.lcbench, [one for one in arguments.policies.split(",") if one]
+    problem = lcbench.problem(folder) if folder else SHAPES[arguments.curves]
+    for row in measured(seeds, arguments.trials, problem, only):
+        print({name: value for name, value in row.items() if name != "each"}, flush=True)
         rows.append(row)
     rows.append(controller(arguments.large))
     print(rows[-1])

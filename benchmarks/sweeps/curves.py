@@ -1,13 +1,15 @@
-"""Learning curves that are made up: nobody's recorded ones could be had here.
+"""What is searched: a space and learning curves over it, made up here or fitted to recorded ones (`lcbench`).
 
-Two shapes, so that what is chosen on one can be looked at on another that nothing was chosen on.
+There are two made-up shapes, so that what is chosen on one can be looked at on another that nothing was
+chosen on.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from gpucommons.scheduler.sweeps.sweep import Parameter, Values
@@ -21,6 +23,18 @@ SPACE = (
 )
 #: Values at the end of each epoch, and the seconds of one.
 Curve = Callable[[int, Values], tuple[list[float], float]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """What the searchers are set; a seed says which one of its kind."""
+
+    name: str
+    space: tuple[Parameter, ...]
+    epochs: int
+    curve: Curve
+    #: The last value of a curve alone, where that is less work.
+    final: Callable[[int, Values], float] | None = None
 
 
 def saturating(seed: int, values: Values) -> tuple[list[float], float]:
@@ -70,20 +84,30 @@ def _epoch_s(values: Values) -> float:
     return 30.0 * (0.5 + int(values["depth"]) / 8) * (256 / int(values["batch"])) ** 0.2
 
 
-SHAPES: Mapping[str, Curve] = {"saturating": saturating, "power": power}
+SHAPES = {
+    name: Problem(name=name, space=SPACE, epochs=EPOCHS, curve=curve)
+    for name, curve in (("saturating", saturating), ("power", power))
+}
 
 
-def threshold(curve: Curve, seed: int) -> float:
+def threshold(problem: Problem, seed: int) -> float:
     """What one of the best 1 % has at its end."""
     rng = random.Random(seed + 10_000)  # noqa: S311 - a simulation
-    finals = sorted(curve(seed, _random(rng))[0][-1] for _ in range(2000))
-    return finals[-20]
+    final = problem.final or (lambda seed, values: problem.curve(seed, values)[0][-1])
+    return sorted(final(seed, drawn(problem.space, rng)) for _ in range(2000))[-20]
 
 
-def _random(rng: random.Random) -> dict[str, Any]:
-    return {
-        "lr": 10 ** rng.uniform(-5, 0),
-        "batch": rng.choice((32, 64, 128, 256)),
-        "dropout": rng.uniform(0, 0.6),
-        "depth": rng.randint(2, 12),
-    }
+def drawn(space: tuple[Parameter, ...], rng: random.Random) -> dict[str, Any]:
+    """Values at random, as the space has them."""
+    return {one.name: _drawn(one, rng) for one in space}
+
+
+def _drawn(one: Parameter, rng: random.Random) -> Any:
+    if one.choices:
+        return rng.choice(one.choices)
+    if one.log:
+        value = 10 ** rng.uniform(math.log10(one.low), math.log10(one.high))
+        return round(value) if one.integer else value
+    return (
+        rng.randint(int(one.low), int(one.high)) if one.integer else rng.uniform(one.low, one.high)
+    )

@@ -25,7 +25,7 @@ from typing import Any
 from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 from benchmarks.results import write
-from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.parents import ParentId, ParentKind
 from gpucommons.scheduler.service.views.sweeps import sweep_view
@@ -100,7 +100,8 @@ def _answer(what: str) -> dict[str, Any]:
     )  # fmt: skip
     over = Standing(ended_ms=Millis(_BEGAN_MS + 8 * 3_600_000), ended_text="All of it was tried.")
     trials = [_trial(number, is_map=is_map) for number in range(1, count + 1)]
-    view = sweep_view(Kept(sweep=sweep, standing=over), trials, {}, Cluster(), in_full=True)
+    request = models.JobRequest.model_validate_json(sweep.request)
+    view = sweep_view(Kept(sweep=sweep, standing=over), trials, {}, request=request, in_full=True)
     return view.model_copy(update={"steerable": True}).model_dump(mode="json")
 
 

@@ -14,18 +14,20 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from gpucommons.scheduler.sweeps.sweep import Values
-
-LONGEST = 27
+from benchmarks.sweeps.curves import Problem
+from gpucommons.scheduler.sweeps.importance import distribution
+from gpucommons.scheduler.sweeps.sweep import Parameter, Values
 
 
 @dataclass
 class RayTune:
     """``ASHAScheduler`` with ``OptunaSearch``, as its guide has them."""
 
+    problem: Problem
     seed: int
     trials_of: int
     asked: dict[int, Values] = field(default_factory=dict)
+    keeps: bool = False
 
     def __post_init__(self) -> None:
         """Make both."""
@@ -33,15 +35,14 @@ class RayTune:
         from ray.tune.schedulers import AsyncHyperBandScheduler  # noqa: PLC0415 - as above
         from ray.tune.search.optuna import OptunaSearch  # noqa: PLC0415 - as above
 
-        space = {
-            "lr": distributions.FloatDistribution(1e-5, 1.0, log=True),
-            "batch": distributions.CategoricalDistribution((32, 64, 128, 256)),
-            "dropout": distributions.FloatDistribution(0.0, 0.6),
-            "depth": distributions.IntDistribution(2, 12),
-        }
+        space = {one.name: distribution(distributions, one) for one in self.problem.space}
         self.search = OptunaSearch(space=space, metric="accuracy", mode="max", seed=self.seed)
         self.scheduler = AsyncHyperBandScheduler(
-            metric="accuracy", mode="max", max_t=LONGEST, grace_period=1, reduction_factor=3
+            metric="accuracy",
+            mode="max",
+            max_t=self.problem.epochs,
+            grace_period=1,
+            reduction_factor=3,
         )
 
     def next(self) -> int | None:
@@ -73,28 +74,25 @@ class RayTune:
 class SyneTune:
     """One of its baselines with ASHA; ``baseline`` by the name that its package has for it."""
 
+    problem: Problem
     seed: int
     trials_of: int
     baseline: str
     asked: dict[int, Any] = field(default_factory=dict)
+    keeps: bool = False
 
     def __post_init__(self) -> None:
         """Make it."""
         from syne_tune import config_space  # noqa: PLC0415 - of its environment
         from syne_tune.optimizer import baselines  # noqa: PLC0415 - as above
 
-        space = {
-            "lr": config_space.loguniform(1e-5, 1.0),
-            "batch": config_space.choice([32, 64, 128, 256]),
-            "dropout": config_space.uniform(0.0, 0.6),
-            "depth": config_space.randint(2, 12),
-        }
+        space = {one.name: _syne_range(config_space, one) for one in self.problem.space}
         self.scheduler = getattr(baselines, self.baseline)(
             config_space=space,
             metric="accuracy",
             do_minimize=False,
             time_attr="epoch",
-            max_t=LONGEST,
+            max_t=self.problem.epochs,
             grace_period=1,
             reduction_factor=3,
             random_seed=self.seed,
@@ -118,7 +116,7 @@ class SyneTune:
         """Tell it, as its tuner does."""
         result = {"accuracy": value, "epoch": epoch}
         trial = self.asked[number]
-        if epoch == LONGEST:
+        if epoch == self.problem.epochs:
             self.scheduler.on_trial_complete(trial, result)
             return False
         goes_on = self.scheduler.on_trial_result(trial, result) == "CONTINUE"
@@ -129,6 +127,15 @@ class SyneTune:
     def values(self, number: int) -> Values:
         """As they were drawn."""
         return dict(self.asked[number].config)
+
+
+def _syne_range(config_space: Any, one: Parameter) -> Any:
+    if one.choices:
+        return config_space.choice(list(one.choices))
+    if one.integer:
+        kind = config_space.lograndint if one.log else config_space.randint
+        return kind(int(one.low), int(one.high))
+    return (config_space.loguniform if one.log else config_space.uniform)(one.low, one.high)
 
 
 _SYNE = {"syne-tune ASHA": "ASHA", "syne-tune BOHB": "BOHB"}
