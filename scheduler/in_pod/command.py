@@ -252,8 +252,7 @@ def main() -> int:
     environ = os.environ
     api = Api(environ["GPUCOMMONS_URL"], environ["GPUCOMMONS_TOKEN"])
     over, announced = threading.Event(), Announced()
-    notice = Path(environ["GPUCOMMONS_NOTICE_FILE"])
-    _beside(watch_orders, api, notice, over, announced.hear)
+    _beside(watch_orders, api, Path(environ["GPUCOMMONS_NOTICE_FILE"]), over, announced.hear)
     reading = _beside(_read_events, environ, over)
     root = Path(environ["GPUCOMMONS_ATTEMPT_DIR"])
     folder = Path(environ["GPUCOMMONS_WORK_DIR"], arguments.working_dir)
@@ -269,11 +268,11 @@ def main() -> int:
         return _never_ran(error, command[0])
     announced.begin(running)
     code = _status(running, root, environ.get("GPUCOMMONS_EXIT_AFTER_SIGNAL", "preempted"))
-    kept = "" if tree is None else tree.left(code)
-    if kept:
+    kept = "" if tree is None else tree.left(code, told=running.is_stopping())
+    if tree is not None and kept:
         # First: the grace of the pod may end while its files are looked through.
         tell_kubelet(kept)
-        code = STOPPED if tree is not None and tree.is_kept else code
+        code = STOPPED if tree.is_kept else code
     try:
         keep(api, root, environ)
     except (Refused, Unreachable, OSError, ValueError) as error:

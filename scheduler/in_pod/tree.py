@@ -266,13 +266,16 @@ class Tree:
         if not found.get("saved"):
             self._not_saved = self._not_saved or str(found.get("refused"))
 
-    def left(self, code: int) -> str:
-        """For the kubelet's record of the end: the image that there is now, or why there is none."""
+    def left(self, code: int, *, told: bool) -> str:
+        """For the kubelet's record of the end: the image that there is now, or why there is none.
+
+        A pod that was told to end always leaves its word: the command may have left the same before, or printed it.
+        """
         facts: Mapping[str, Any] = {}
         if self._asleep or (self._tried and code == SAVED):
             self._share()
             facts = self._image.facts()
-        if not (facts or self._not_saved):
+        if not (facts or self._not_saved or told):
             return ""
         self.is_kept = bool(facts)
         because = "" if facts else self._not_saved

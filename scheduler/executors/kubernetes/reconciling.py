@@ -53,7 +53,9 @@ class Driver:
             return
         seen = record.seen(trace)
         record.drop_refused(seen)
-        if record.to_suspend:
+        if record.to_ask:
+            self._ask(record, seen)
+        elif record.to_suspend:
             self._stop(record, seen)
         elif record.laid_out:
             self._lift(record, seen)
@@ -95,6 +97,30 @@ class Driver:
                 hands.again(attempt_id)
 
         return hands.orders.give((attempt_id, "make"), work, done, turn=Turn.NEW)
+
+    def _ask(self, record: Record, seen: Seen) -> None:
+        """Read its Jobs once more: they are watched beside its pods, and may be heard of later."""
+        attempt_id, hands = record.attempt.attempt_id, self._hands
+        namespace = record.namespace or next(iter(seen.pods.values())).namespace
+
+        def work() -> None:
+            found = {name: hands.requests.job(namespace, name) for name in seen.job_names}
+            with hands.view.lock:
+                trace = hands.view.cache.of(attempt_id)
+                for name, body in found.items():
+                    job = None if body is None else read_job(body)
+                    if job is None:
+                        trace.jobs.pop(name, None)
+                    else:
+                        trace.jobs[name] = job
+
+        def done(error: ApiError | None) -> None:
+            with hands.view.lock:
+                record.asked = error is None or not error.try_again
+                if record.asked:
+                    hands.again(attempt_id)
+
+        hands.orders.give((attempt_id, "ask"), work, done)
 
     def _lift(self, record: Record, seen: Seen) -> None:
         due = list(observed_state.to_lift(seen, record.lifted))

@@ -20,8 +20,8 @@ from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
     indexes,
     seconds_of,
 )
-from gpucommons.scheduler.in_pod.tree import IMAGE
-from gpucommons.scheduler.in_pod.worker import NOT_EXECUTABLE, NOT_FOUND
+from gpucommons.scheduler.in_pod.tree import IMAGE, VARIABLE
+from gpucommons.scheduler.in_pod.worker import NOT_EXECUTABLE, NOT_FOUND, STOPPED
 from gpucommons.scheduler.working_folder.reported_image import process_image, said
 
 _KILLED, _SIGKILL = 137, -9
@@ -29,6 +29,21 @@ _KILLED, _SIGKILL = 137, -9
 
 def end_of(seen: Seen) -> AttemptEnded:
     """How an attempt that is over ended."""
+    known = _known_end(seen)
+    if known is not None:
+        return known
+    text = _told_why(seen) or _vanished(seen)
+    return AttemptEnded(attempt_id=seen.attempt.attempt_id, exit_code=None, text=text)
+
+
+def is_unexplained(seen: Seen) -> bool:
+    """Pods of it were removed, and nothing says why: its Jobs may, of which it is heard apart."""
+    removed = any(pod.deleting or pod.uid in seen.gone for pod in seen.pods.values())
+    return removed and _known_end(seen) is None and _told_why(seen) is None
+
+
+def _known_end(seen: Seen) -> AttemptEnded | None:
+    """None where it was lost to what was done to its objects."""
     attempt_id = seen.attempt.attempt_id
     if seen.failing is not None:
         return AttemptEnded(
@@ -84,8 +99,14 @@ def _kept_of(seen: Seen) -> AttemptEnded | None:
 
 
 def _of_only_pod(seen: Seen) -> tuple[ProcessImage | None, str]:
-    pods = list(seen.pods.values()) if seen.workers == 1 else []
-    return told_of_image(pods[0].end.message, pods[0].owner) if pods else (None, "")
+    pod = seen.pods.get(0) if seen.workers == 1 else None
+    if pod is None or VARIABLE not in pod.variables:
+        return None, ""
+    # What stands above the command leaves its word where the pod is told to end: else any program may have.
+    if not (seen.stopped or pod.deleting or pod.disrupted.reason or _evicted(pod)):
+        return None, ""
+    image, not_saved = told_of_image(pod.end.message, pod.owner)
+    return (image if pod.exit_code in (STOPPED, _KILLED) else None), not_saved
 
 
 def told_of_image(message: str, owner: str) -> tuple[ProcessImage | None, str]:
@@ -99,7 +120,7 @@ def told_of_image(message: str, owner: str) -> tuple[ProcessImage | None, str]:
         return None, ""
 
 
-def _by_itself(seen: Seen) -> AttemptEnded:
+def _by_itself(seen: Seen) -> AttemptEnded | None:
     attempt_id = seen.attempt.attempt_id
     for pod in _in_order(seen):
         if pod.end.reason in sentences.NEVER_RAN or _not_begun(pod):
@@ -113,7 +134,7 @@ def _by_itself(seen: Seen) -> AttemptEnded:
             text = sentences.ended_by_itself(pod, workers=seen.workers)
             code = _SIGKILL if pod.end.reason == "OOMKilled" else pod.exit_code
             return AttemptEnded(attempt_id=attempt_id, exit_code=code, text=text)
-    return AttemptEnded(attempt_id=attempt_id, exit_code=None, text=_why_lost(seen))
+    return None
 
 
 def _not_begun(pod: PodSeen) -> bool:
@@ -149,13 +170,15 @@ def _evicted(pod: PodSeen) -> bool:
     return pod.end.reason in {"Evicted", "NodeShutdown", "Terminated", "NodeLost"}
 
 
-def _why_lost(seen: Seen) -> str:
+def _told_why(seen: Seen) -> str | None:
+    """What the cluster says of its end, or its Jobs show."""
     for pod in _in_order(seen):
         if pod.disrupted.reason or _evicted(pod):
             return sentences.taken_away(pod)
-    said = next(filter(None, (_done_to(name, seen) for name in seen.job_names)), None)
-    if said is not None:
-        return said
+    return next(filter(None, (_done_to(name, seen) for name in seen.job_names)), None)
+
+
+def _vanished(seen: Seen) -> str:
     for pod in _in_order(seen):
         if pod.deleting or pod.uid in seen.gone:
             return sentences.taken_away(pod)

@@ -77,6 +77,9 @@ class Record:
     doubtful: bool = False
     #: What the cluster refuses to do for it, by the order's key.
     refused: dict[tuple[object, ...], str] = field(default_factory=dict)
+    #: Its pods were removed and nothing says why: its Jobs are to be read once more, and were.
+    to_ask: bool = False
+    asked: bool = False
     ended: AttemptEnded | None = None
     #: What is told, made once.
     told: tuple[Observation, ...] = ()
@@ -170,11 +173,13 @@ class Record:
             self.failing = Failing("Somebody deleted a pod of it while it ran", again=True)
         missing = seen.ran and observed_state.pods_of_its_own(seen) < seen.workers
         self.unsettled = bool(seen.gone) or missing or any(p.terminal for p in seen.pods.values())
-        if (
+        is_over = (
             not busy
-            and (seen.pods or seen.jobs or self.absent)
+            and bool(seen.pods or seen.jobs or self.absent)
             and observed_state.is_over(seen, believes)
-        ):
+        )
+        self.to_ask = is_over and not self.asked and endings.is_unexplained(seen)
+        if is_over and not self.to_ask:
             self.ended = endings.end_of(seen)
         self._tell()
 

@@ -81,6 +81,15 @@ class Requests:
             and all(gate["name"] != names.GATE for gate in gates)
         )
 
+    def job(self, namespace: str, name: str) -> Document | None:
+        """A Job as it is now; None where there is none."""
+        try:
+            return self._connection.get(_job(namespace, name))
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+            return None
+
     def suspend(self, namespace: str, job: str) -> None:
         """End a Job's pods; ``ApiError`` 404 where there is no such Job."""
         self._connection.merge_patch(_job(namespace, job), patches.suspend())

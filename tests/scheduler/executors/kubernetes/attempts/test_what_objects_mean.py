@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -19,7 +18,6 @@ from cluster_objects import (
     an_ended_pod,
 )
 
-from gpucommons.scheduler.core.model.going_on import ProcessImage
 from gpucommons.scheduler.core.model.state import AttemptStarted
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.executors.kubernetes.attempts import endings, observed_state
@@ -36,7 +34,6 @@ from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
     Why,
     seconds_of,
 )
-from gpucommons.scheduler.in_pod.tree import IMAGE
 from gpucommons.scheduler.in_pod.worker import NOT_BEGUN, NOT_FOUND
 
 GANG = an_attempt("worker", "worker")
@@ -517,30 +514,3 @@ def test_a_pod_that_no_job_ends_in_time_is_ended_by_us(
         absent=frozenset({JOB} - jobs.keys()),
     )
     assert list(observed_state.to_hurry(seen, 10_000, now_ms)) == ([pod] if due else [])
-
-
-# --- what was saved ----------------------------------------------------------------------------
-
-
-def left_word(**told: Any) -> Why:
-    return Why(reason="Error", message=IMAGE + json.dumps({"image": {}, "not_saved": "", **told}))
-
-
-@pytest.mark.parametrize("stopped", [True, False], ids=["stopped by us", "drained"])
-@pytest.mark.parametrize("code", [143, 137], ids=["in time", "killed while its files were counted"])
-def test_what_was_saved_is_an_image_whoever_ended_its_pod(*, stopped: bool, code: int) -> None:
-    facts = {"size_bytes": 5 << 20, "save_ms": 300, "sha256": "0" * 64}
-    pod = an_ended_pod(exit_code=code, end=left_word(image=facts), owner="ann")
-    end = endings.end_of(single(pod, stopped=stopped, ran=True))
-    assert end.image == ProcessImage(user="ann", **facts)  # type: ignore[arg-type]
-    assert (end.exit_code, end.told) == (None, True)
-
-
-def test_why_nothing_was_saved_is_told_and_nonsense_is_not_believed() -> None:
-    refused = an_ended_pod(exit_code=1, end=left_word(not_saved="It holds a device."))
-    end = endings.end_of(single(refused, stopped=True, ran=True))
-    assert (end.image, end.not_saved, end.exit_code) == (None, "it holds a device", 1)
-    for message in (IMAGE, IMAGE + "[]", IMAGE + '{"image": 7, "not_saved": ""}', "image: {}"):
-        pod = an_ended_pod(exit_code=1, end=Why(message=message))
-        end = endings.end_of(single(pod, stopped=True, ran=True))
-        assert (end.image, end.not_saved) == (None, "")

@@ -79,6 +79,8 @@ class ApiServer(SilentWatches):
     def get(self, path: str, **_query: object) -> dict[str, Any]:
         condition = {"type": "Ready", "status": self.ready}
         node = {"metadata": {"name": "n0"}, "status": {"conditions": [condition]}}
+        if path.endswith(f"/jobs/{JOB}"):
+            return next(iter(self.jobs))
         items = {"jobs": self.jobs, "nodes": [node]}.get(path.rpartition("/")[2], [])
         return {"items": items, "metadata": {"resourceVersion": "1"}}
 
@@ -134,6 +136,8 @@ class World:
 
     def end(self) -> AttemptEnded | None:
         self.pass_ms(1_000)
+        # As the workqueue does, soon.
+        self.executor._look_now(ATTEMPT_ID)
         found = [one for one in self.executor.observe() if isinstance(one, AttemptEnded)]
         return found[0] if found else None
 
