@@ -9,6 +9,8 @@ from gpucommons.scheduler.advisor.choice.question import Objective, Plan, Questi
 
 #: So much sooner is not worth more GPUs.
 _SAME = 1.02
+#: From here on a decimal says nothing.
+_WHOLE_FROM = 9.95
 
 
 def ranked(question: Question, plans: Sequence[Plan]) -> list[Plan]:
@@ -51,7 +53,7 @@ def beside(plan: Plan, best: Plan, *, priced: bool) -> str:
     if not _differs(later):
         return f"Likely done at the same time as the first, {money}"
     if later > 1:
-        return f"{likely} done after {1 + later:.1f} times as long as the first, {money}"
+        return f"{likely} done after {_times(1 + later)} times as long as the first, {money}"
     return f"{likely} done {_share(later, 'later', 'sooner')} than the first, {money}"
 
 
@@ -114,6 +116,11 @@ def _first(question: Question, plan: Plan, priced: bool) -> str:
 def _differs(share: float) -> bool:
     """Whether a share is not 0 as it is written."""
     return abs(share) * 100 >= 0.5  # noqa: PLR2004 - it is rounded to whole percent
+
+
+def _times(ratio: float) -> str:
+    """As near as anybody reads it: 2.4, 24, 360."""
+    return f"{ratio:.1f}" if ratio < _WHOLE_FROM else f"{float(f'{ratio:.2g}'):.0f}"
 
 
 def _share(share: float, above: str, below: str) -> str:

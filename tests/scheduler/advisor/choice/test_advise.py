@@ -66,6 +66,16 @@ def test_the_wait_counts_in_what_is_done_soonest() -> None:
     assert advise(ASK).plans[0].layout.gpus == 16
 
 
+@pytest.mark.parametrize(
+    ("times", "said"), [(2.44, "2.4"), (9.96, "10"), (24.4, "24"), (360.6, "360"), (1049.0, "1000")]
+)
+def test_how_much_later_is_said_as_near_as_anybody_reads_it(times: float, said: str) -> None:
+    first = replace(advise(ASK).plans[0], wait_s=Range(0, 0, 0))
+    later = first.run_s.middle * times
+    other = replace(first, run_s=Range(later, later, later))
+    assert f" done after {said} times as long as the first" in beside(other, first, priced=False)
+
+
 def test_what_costs_the_same_is_not_said_to_cost_0_percent_more() -> None:
     first = advise(replace(ASK, terms=Terms(price=1.0))).plans[0]
     later = first.run_s.middle * 1.3
