@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from jupyterhub.spawner import Spawner
@@ -280,28 +281,27 @@ class LeaseMixin(StartOptions, Spawner):  # type: ignore[misc] # jupyterhub has 
         if not self.scheduler_url:
             message = "This hub has no GPU scheduler: take CPU, or ask your admin."
             raise refusal(message, reason="no_scheduler", status=503)
-        try:
-            request = LeaseRequest(
-                server_name=self.name,
-                user=self.user.name,
-                team=options.team,
-                pool=options.pool,
-                milli_gpu=options.milli_gpu,
-                gpu_memory_mib=options.gpu_memory_mib or None,
-                environment=options.environment,
-                on_idle=options.on_idle,
-                kernels_kept_days=options.kernels_kept_days,
-            )
-            self._lease = await self._acquire(request)
-        except ValidationError as error:
-            why = error.errors()[0]["msg"].removeprefix("Value error, ")
-            message = f"No GPU can be asked for under this name: {why}."
-            raise refusal(message, reason="bad_name", status=400) from None
-        except (BadRequest, Conflict, Forbidden, NotFound) as error:
-            raise refusal(str(error), reason=error.code, status=error.status) from None
-        except SchedulerError as error:
-            message = f"{error} A notebook without a GPU starts all the same: take CPU."
-            raise refusal(message, reason=error.code, status=503) from None
+        with _refusals():
+            self._lease = await self._acquire(self._request(options))
+
+    async def take_ticket(self, chosen: NotebookOptions) -> LeaseView:
+        """Wait in line for what a start would take."""
+        with _refusals():
+            call = calls.wait_in_line(self._request(chosen), key=uuid.uuid4().hex)
+            return await self._send(call)
+
+    def _request(self, options: NotebookOptions) -> LeaseRequest:
+        return LeaseRequest(
+            server_name=self.name,
+            user=self.user.name,
+            team=options.team,
+            pool=options.pool,
+            milli_gpu=options.milli_gpu,
+            gpu_memory_mib=options.gpu_memory_mib or None,
+            environment=options.environment,
+            on_idle=options.on_idle,
+            kernels_kept_days=options.kernels_kept_days,
+        )
 
     async def _acquire(self, request: LeaseRequest) -> LeaseView:
         """Take a slice; a restart waits a moment until its last slice is seen empty."""
@@ -349,3 +349,19 @@ class LeaseMixin(StartOptions, Spawner):  # type: ignore[misc] # jupyterhub has 
         """What the user of this server may start right now."""
         async with self._scheduler() as scheduler:
             return await scheduler.send(calls.offers(user=self.user.name, server_name=self.name))
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What the scheduler refuses is a start refused, with its sentence."""
+    try:
+        yield
+    except ValidationError as error:
+        why = error.errors()[0]["msg"].removeprefix("Value error, ")
+        message = f"No GPU can be asked for under this name: {why}."
+        raise refusal(message, reason="bad_name", status=400) from None
+    except (BadRequest, Conflict, Forbidden, NotFound) as error:
+        raise refusal(str(error), reason=error.code, status=error.status) from None
+    except SchedulerError as error:
+        message = f"{error} A notebook without a GPU starts all the same: take CPU."
+        raise refusal(message, reason=error.code, status=503) from None

@@ -16,7 +16,7 @@ _NOTEBOOKS = (
     _("Needs %(gpus)s; %(team)s has %(number)s of %(all_number)s notebook GPUs free."),
     _("%(team)s's notebook GPUs are lent: one can be won back, which takes a moment."),
     _("What is free now is not among them."),
-    _("Wait in line: it starts as soon as the GPU is cleared."),
+    _("In line, it starts as soon as the GPU is cleared."),
     _(
         "Needs %(gpus)s in one piece; the %(number)s that %(team)s has free lie in smaller parts between"
         " its notebooks."

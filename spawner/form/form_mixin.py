@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,13 +18,13 @@ from traitlets import Bool, Dict, HasTraits, Set, Unicode, default
 
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.languages.chosen import language_of
-from gpucommons.scheduler.languages.texts import ENGLISH, spoken
-from gpucommons.scheduler.models import OfferList
+from gpucommons.scheduler.languages.texts import ENGLISH, gettext, spoken
+from gpucommons.scheduler.models import LeaseView, OfferList
 from gpucommons.scheduler.models.hub_scopes import ADMIN
 from gpucommons.spawner.form.answers import LINK_PREFIX, NotebookOptions, parse_options
 from gpucommons.spawner.form.form import FormContext, build_form, render_form
-from gpucommons.spawner.form.refusal import bad_options_refused, why_no_offers
-from gpucommons.spawner.form.start_again import AGAIN, options_of_last
+from gpucommons.spawner.form.refusal import bad_options_refused, led_to, why_no_offers
+from gpucommons.spawner.form.start_again import AGAIN, line_url, offered, options_of_last
 
 
 class StartOptions(HasTraits):
@@ -120,6 +120,10 @@ class StartOptions(HasTraits):
         """What the user of this server may start right now."""
         raise NotImplementedError
 
+    async def take_ticket(self, chosen: NotebookOptions) -> LeaseView:
+        """Wait in line; the scheduler starts this server on its turn."""
+        raise NotImplementedError
+
 
 async def options_form(spawner: StartOptions) -> str:
     """What the hub's spawn page shows, in its reader's language; without a scheduler it offers CPU and
@@ -169,10 +173,38 @@ async def apply_user_options(spawner: StartOptions, user_options: Mapping[str, o
     spawner.notebook_options()
 
 
-def read_start(spawner: StartOptions, form_data: Mapping[str, object]) -> dict[str, object]:
+def read_start(
+    spawner: StartOptions, form_data: Mapping[str, object]
+) -> dict[str, object] | Awaitable[dict[str, object]]:
     """Read a form or a link; ``again`` stands for what was started last."""
     if not {AGAIN, f"{LINK_PREFIX}{AGAIN}"} & form_data.keys():
         return spawner.read_form(form_data)
     last = spawner.orm_spawner.user_options if spawner.orm_spawner else None
     with bad_options_refused():
-        return options_of_last(form_data, last or {})
+        return _again(spawner, options_of_last(form_data, last or {}))
+
+
+async def _again(spawner: StartOptions, last: dict[str, object]) -> dict[str, object]:
+    """What was started last; where it would have to wait, its user is led into line instead."""
+    chosen = spawner.notebook_options(last)
+    place = None
+    if chosen.wants_gpu and spawner.scheduler_url:
+        try:
+            place = offered(await spawner.offers(), chosen)
+        except SchedulerError as error:
+            # The start waits for a scheduler that is just restarting, and says what is wrong.
+            spawner.log.warning("No offers for %s: %s", spawner.user.name, error)
+    if place is None or place[1].availability != "wait":
+        return last
+    url = line_url(spawner.ticket_url, spawner.name, chosen, place)
+    if _was_pressed(spawner.handler):
+        url = f"{spawner.ticket_url}/{(await spawner.take_ticket(chosen)).id}"
+    message = gettext("This size is not free now: wait in line for it.")
+    raise led_to(url, message, reason="wait_in_line")
+
+
+def _was_pressed(handler: Any) -> bool:
+    """Whether a page of this very origin leads here. Browsers let no page choose what they say of that; one
+    that says nothing is asked first: a link alone puts nobody in line.
+    """
+    return handler is not None and handler.request.headers.get("Sec-Fetch-Site") == "same-origin"

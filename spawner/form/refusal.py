@@ -57,6 +57,18 @@ def refusal(message: str, *, reason: str, status: int) -> HTTPError:
     if SpawnException is None:
         return _Refusal(status, message, reason)
     error: HTTPError = SpawnException(message, reason=reason, status_code=status)
+    # Else its pages show status, class and label before the sentence.
+    error.jupyterhub_message = message  # type: ignore[attr-defined]
+    return error
+
+
+def led_to(url: str, message: str, *, reason: str) -> HTTPError:
+    """In place of a start, the browser goes to another page; ``message`` is for who does not follow.
+
+    JupyterHub sends the headers of what ends a start.
+    """
+    error = refusal(message, reason=reason, status=303)
+    error.headers = {"Location": url}  # type: ignore[attr-defined]
     return error
 
 

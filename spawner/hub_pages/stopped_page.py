@@ -18,6 +18,7 @@ from gpucommons.scheduler.languages.texts import ENGLISH, gettext, language, nge
 from gpucommons.scheduler.models import KeptKernelsView, OfferList
 from gpucommons.scheduler.models.text.end_words import kept_brief, kept_text, last_end_text
 from gpucommons.spawner.form.answers import BadOptions, parse_options
+from gpucommons.spawner.form.start_again import offered
 
 _PATIENCE_S = 2.0
 #: Options that say how much GPU.
@@ -117,15 +118,28 @@ def _size(last: Mapping[str, object]) -> str:
 
 
 def _again(offers: OfferList, last: Mapping[str, object]) -> str:
-    """Whether the size of the last start is free; empty where there was none, or it is no offer."""
-    for offer in offers.offers:
-        if (last.get("team", offer.team), last.get("pool", offer.pool)) != (offer.team, offer.pool):
-            continue
-        for size in offer.sizes:
-            if size.milli_gpu == last.get("milli_gpu"):
-                free = gettext("%(gpu)s GPU is free now.", gpu=format_milli_gpu(size.milli_gpu))
-                return free if size.availability == "free" else ""
-    return ""
+    """Whether the size of the last start is free, and what becomes of a start if not; empty where there was
+    none, or it is no offer.
+    """
+    try:
+        chosen = parse_options({key: last[key] for key in (*_SIZES, "team", "pool") if key in last})
+    except BadOptions:
+        return ""
+    found = offered(offers, chosen)
+    if found is None:
+        return ""
+    gpu = format_milli_gpu(found[1].milli_gpu)
+    match found[1].availability:
+        case "free":
+            return gettext("%(gpu)s GPU is free now.", gpu=gpu)
+        case "wait":
+            return gettext(
+                "%(gpu)s GPU is not free now. Starting again leads into the line for it: on your turn the"
+                " notebook starts by itself.",
+                gpu=gpu,
+            )
+        case _:
+            return ""
 
 
 async def stopped(user: Any, server_name: str) -> Stopped:

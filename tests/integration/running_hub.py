@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 #: Half a team's quota and its price, in the words of the API.
 TOTAL_MILLI_GPU = 1000
+TICKET_ID = "0190aaaa-0000-7000-8000-000000000009"
 
 #: A notebook server as far as the hub can tell: it answers, and it writes down what it was given.
 SMALL_SERVER = """
@@ -152,6 +153,8 @@ class OneGpuScheduler:
         return sum(lease["milli_gpu"] for lease in self.leases.values())
 
     def post(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        if path == "/v1/leases":
+            return 200, self._ticket(body)
         *_, name, verb = path.split("/")
         if verb == "acquire":
             return self._acquire(body)
@@ -197,6 +200,16 @@ class OneGpuScheduler:
             },
         }
         return 200, self.leases[lease_id]
+
+    def _ticket(self, body: dict[str, Any]) -> dict[str, Any]:
+        kept = ("user", "server_name", "team", "pool", "milli_gpu")
+        return {
+            "id": TICKET_ID,
+            **{name: body[name] for name in kept},
+            "state": "waiting",
+            "requested_ms": 0,
+            "since_ms": 0,
+        }
 
     def offers(self, user: str) -> dict[str, Any]:
         free = TOTAL_MILLI_GPU - self.held_milli_gpu

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
+from integration.running_hub import TICKET_ID
 
 from gpucommons.scheduler.hub.hub import Hub
 
@@ -146,6 +147,24 @@ def test_one_link_starts_again_what_was_started_last(hub: Any) -> None:
     assert home.status_code == 200
     assert again.status_code == 302
     assert [lease["milli_gpu"] for lease in hub.scheduler.leases.values()] == [500]
+
+
+def test_what_was_started_last_and_is_not_free_leads_to_a_ticket(hub: Any) -> None:
+    status, _ = spawn_by_form(hub, "alice", {"offer": "vision/gpu/500"})
+    assert status == 302
+    hub.stop_server("alice")
+    assert hub.start_server("ada", {"milli_gpu": 1000}).status_code == 201
+    found = []
+    with hub.browser("alice") as browser:
+        for site in ("same-origin", "cross-site"):
+            answer = browser.get(
+                "/hub/spawn/alice", params={"opt-again": "1"}, headers={"Sec-Fetch-Site": site}
+            )
+            assert answer.status_code == 303
+            found.append(answer.headers["Location"].partition("/services/")[2])
+    assert found[0] == f"gpucommons/ticket/{TICKET_ID}"
+    assert found[1] == "gpucommons/ticket?team=vision&pool=gpu&milli_gpu=500"
+    assert hub.server("alice") is None
 
 
 def test_who_never_started_anything_gets_the_form_for_it(hub: Any) -> None:

@@ -159,7 +159,7 @@ def for_notebook(cycle: CycleState, workload: Workload) -> Reason:
         text = f"{spec.team}'s notebook GPUs are lent: one can be won back, which takes a moment."
         if notebooks.is_free_elsewhere(cycle, workload):
             text = f"{text} What is free now is not among them."
-        unblock = "Wait in line: it starts as soon as the GPU is cleared." + (
+        unblock = "In line, it starts as soon as the GPU is cleared." + (
             "" if unblock is None else f" {unblock}"
         )
     else:

@@ -63,9 +63,18 @@ def test_it_says_why_what_is_kept_and_that_the_size_is_free() -> None:
 
 
 def test_what_is_not_known_to_be_kept_or_free_is_not_said() -> None:
-    said = stopped_words(offers(availability="wait"), HALF, keeps_files=False)
+    said = stopped_words(offers(availability="never"), HALF, keeps_files=False)
 
     assert (said.kept, said.again) == ((), "")
+
+
+def test_a_size_that_waits_is_said_to_and_what_its_start_does() -> None:
+    said = stopped_words(offers(availability="wait"), HALF, keeps_files=False)
+
+    assert said.again == (
+        "½ GPU is not free now. Starting again leads into the line for it: on your turn the notebook"
+        " starts by itself."
+    )
 
 
 @pytest.mark.parametrize(
