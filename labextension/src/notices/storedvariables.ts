@@ -9,7 +9,11 @@ import type { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
 import type { Api } from '../server/api';
-import type { ILoaded, IStored } from '../server/storedvariables';
+import {
+  type ILoaded,
+  type IStored,
+  loadStored
+} from '../server/storedvariables';
 import type { Messages } from '../text/messages';
 import { storedMessages } from './storedvariablemessages';
 
@@ -18,7 +22,7 @@ const TOLD = 'gpucommons:stored-told';
 const MOST = 3;
 
 export interface IOfferOptions {
-  api: Pick<Api, 'stored' | 'loadStored'>;
+  api: Pick<Api, 'stored' | 'request'>;
   msg: Messages;
   commands: CommandRegistry;
   notebooks: INotebookTracker | null;
@@ -108,7 +112,7 @@ async function confirmLoad(
   if (kernel === null) {
     throw new Error(msg.noKernelForStored());
   }
-  const loaded = await options.api.loadStored(stored.kernel_id, kernel);
+  const loaded = await loadStored(options.api, stored.kernel_id, kernel);
   await tellLoaded(loaded, msg);
 }
 

@@ -10,7 +10,7 @@ import { Signal } from '@lumino/signaling';
 import { visit, withoutLogin } from './login';
 import { type IStopped, readStopped } from './stoppedserver';
 import type { IAdvice, IPlanQuestion } from './plans';
-import type { ILoaded, IStored } from './storedvariables';
+import type { IStored } from './storedvariables';
 import {
   CurveSource,
   ICurve,
@@ -235,16 +235,6 @@ export class Api {
       'stored-variables'
     ]);
     return answer.stored;
-  }
-
-  /** Load what one kernel stored into another; it runs code that was stored with it. */
-  async loadStored(stored: string, kernel: string): Promise<ILoaded> {
-    const answer = await this.request<{ result: ILoaded }>(
-      'POST',
-      ['stored-variables'],
-      { stored, kernel }
-    );
-    return answer.result;
   }
 
   /** How this server answers: an HTTP status, 0 for not at all. */

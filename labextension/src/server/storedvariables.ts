@@ -1,4 +1,6 @@
 /** Variables that kernels of earlier servers stored when these were stopped. */
+import type { Api } from './api';
+
 export interface ILost {
   name: string;
   because: string;
@@ -20,4 +22,18 @@ export interface ILoaded {
   failed: ILost[];
   /** Why it ended before its end; empty where it did not. */
   because: string;
+}
+
+/** Load what one kernel stored into another; it runs code that was stored with it. */
+export async function loadStored(
+  api: Pick<Api, 'request'>,
+  stored: string,
+  kernel: string
+): Promise<ILoaded> {
+  const answer = await api.request<{ result: ILoaded }>(
+    'POST',
+    ['stored-variables'],
+    { stored, kernel }
+  );
+  return answer.result;
 }

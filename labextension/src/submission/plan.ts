@@ -42,8 +42,7 @@ export function takePlan(
   limits: readonly (number | null)[]
 ): void {
   const { milli_gpu, workers, launcher, pool } = plan;
-  train.update({ ...train.beforeTrial?.(train.form) });
-  train.beforeTrial = null;
+  train.endTrial();
   const maxRunS = longEnough(train.form.maxRunS, plan.run_s.high, limits);
   train.resize(milli_gpu);
   const sizes = { workers, minWorkers: workers, maxWorkers: workers };

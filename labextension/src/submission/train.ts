@@ -98,8 +98,15 @@ export class TrainModel {
     this.update({ functionName });
   }
 
+  /** Take back what a trial has filled in. */
+  endTrial(): void {
+    this.form = { ...this.form, ...this.beforeTrial?.(this.form) };
+    this.beforeTrial = null;
+  }
+
   /** Ask for a job once more. */
   prefill(job: IJob): void {
+    this.beforeTrial = null;
     this._isChosen = true;
     this.form = formOfJob(job);
     this.typed = {};
@@ -292,10 +299,9 @@ export class TrainModel {
       this._key = null;
       this._isEdited = false;
       // A plan is for one job: so is the pool that it named.
-      const before = this.beforeTrial?.(form);
-      const next = form.plan ? { plan: '', pool: '', ...before } : {};
-      this.beforeTrial = null;
+      const next = form.plan ? { plan: '', pool: '' } : {};
       this.form = { ...form, ...next, name: '', isScheduled: false };
+      this.endTrial();
       if (form.source.kind === 'job') {
         this._isChosen = false;
         this.form = { ...EMPTY_FORM, team: form.team };
@@ -349,6 +355,7 @@ export class TrainModel {
   }
 
   private _setSource(source: Source | null): void {
+    this.endTrial();
     const old = this.form.source;
     if (old?.kind === 'file') {
       this._written.set(old.path, writtenForFile(this.form));

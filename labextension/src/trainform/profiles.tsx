@@ -13,6 +13,7 @@ import {
   removeProfile
 } from '../server/profiles';
 import { keyOf, leaving, profileOf, taking } from '../submission/profile';
+import type { TrainModel } from '../submission/train';
 import { marksOf, Mistake, SelectField } from './fields';
 import { NAME, trainMessages } from './messages';
 
@@ -47,6 +48,12 @@ export function useProfiles(): {
   return { profiles, look, again };
 }
 
+/** With a profile, or with none. What a trial has filled in is nothing to come back to. */
+export function startWith(train: TrainModel, profile?: IProfile): void {
+  train.endTrial();
+  train.start(profile ? taking(profile, train.form) : leaving(train.form));
+}
+
 export function ProfileField(props: {
   profiles: readonly IProfile[] | null;
 }): React.JSX.Element | null {
@@ -77,12 +84,10 @@ export function ProfileField(props: {
           }))
         ]}
         onChange={key => {
-          const profile = profiles.find(each => keyOf(each) === key);
-          if (profile) {
-            train.start(taking(profile, form));
-          } else {
-            train.start(leaving(form));
-          }
+          startWith(
+            train,
+            profiles.find(each => keyOf(each) === key)
+          );
         }}
       />
       {chosen ? (
