@@ -6,26 +6,11 @@
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 
 import type { Model } from '../model/model';
-import type { IStored } from '../server/storedvariables';
 import type { IOfferOptions } from './storedvariables';
 
 export interface IBackOptions extends IOfferOptions {
   model: Model;
   notebooks: INotebookTracker;
-}
-
-/** Of what is stored, what belongs to notebooks that are open here and was not offered in this tab. */
-export function ofThisTab(
-  stored: readonly IStored[],
-  paths: ReadonlySet<string>,
-  offered: ReadonlySet<string>
-): IStored[] {
-  return stored.filter(
-    each =>
-      each.loaded_ms === null &&
-      paths.has(each.path) &&
-      !offered.has(each.kernel_id)
-  );
 }
 
 export class BackAgain {
@@ -67,18 +52,15 @@ export class BackAgain {
     this._options.notebooks.forEach(panel => {
       paths.add(panel.context.path);
     });
-    const news = ofThisTab(stored, paths, this._offered);
-    if (news.length > 0) {
-      const { offerThese } = await import(
+    if (stored.length > 0) {
+      const { offerHere } = await import(
         /* webpackChunkName: "page-stored" */ './storedvariables'
       );
-      offerThese(news, this._options);
-      news.forEach(each => this._offered.add(each.kernel_id));
+      offerHere(stored, this._options, paths);
     }
   }
 
   private _had: Map<NotebookPanel, string> | null = null;
-  private readonly _offered = new Set<string>();
 }
 
 /** A notebook whose kernel ended has a new one of the same kind; one that was woken is left alone. */

@@ -1,10 +1,11 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
-import { describe, expect, it } from 'vitest';
+import { Notification } from '@jupyterlab/apputils';
+import { describe, expect, it, vi } from 'vitest';
 
 import type { IStored } from '../server/storedvariables';
 import { messages } from '../text/messages';
-import { toOffer } from './storedvariables';
+import { offerHere, offerStored, toOffer } from './storedvariables';
 import { dropBody } from './confirmdrop';
 import { storedMessages } from './storedvariablemessages';
 
@@ -33,6 +34,20 @@ describe('variables of the last server', () => {
     expect(toOffer(all, ['three']).map(each => each.kernel_id)).toEqual([
       'one'
     ]);
+  });
+
+  it('are offered by three, and the rest later', () => {
+    const emit = vi.spyOn(Notification, 'emit').mockReturnValue('');
+    const four = ['a', 'b', 'c', 'd'].map(kernel_id => stored({ kernel_id }));
+    const options = { msg: messages(nullTranslator.load('')) } as never;
+    const paths = new Set(['a.ipynb']);
+    offerHere(four, options, paths);
+    expect(emit).toHaveBeenCalledTimes(3);
+    offerHere(four, options, paths);
+    expect(emit).toHaveBeenCalledTimes(4);
+    offerStored(four, options);
+    offerHere(four, options, paths);
+    expect(emit).toHaveBeenCalledTimes(4);
   });
 
   it('are counted, with what could not be kept and why', () => {

@@ -18,8 +18,10 @@ import type { Messages } from '../text/messages';
 import { storedMessages } from './storedvariablemessages';
 
 const TOLD = 'gpucommons:stored-told';
-/** As many as fit beside each other; the rest comes with the command. */
+/** As many as fit beside each other; the rest comes at the next start, or with the command. */
 const MOST = 3;
+/** So many kernels' offers a browser knows: those of long ago are no longer kept. */
+const REMEMBERED = 500;
 
 export interface IOfferOptions {
   api: Pick<Api, 'stored' | 'request'>;
@@ -28,25 +30,32 @@ export interface IOfferOptions {
   notebooks: INotebookTracker | null;
 }
 
-/** What is news in this browser: not loaded, not offered before. */
-export function toOffer(stored: IStored[], told: string[]): IStored[] {
+/** What this tab has offered; another one may have done so as well. */
+const OFFERED = new Set<string>();
+
+/** What is news in this browser: not loaded, not offered before. As much as fits. */
+export function toOffer(stored: readonly IStored[], told: string[]): IStored[] {
   return stored
     .filter(each => each.loaded_ms === null && !told.includes(each.kernel_id))
     .slice(0, MOST);
 }
 
-/** At the start of Lab, with all that is kept. */
-export function offerStored(stored: IStored[], options: IOfferOptions): void {
-  offerThese(toOffer(stored, readTold()), options);
-  const known = stored.map(each => each.kernel_id);
-  window.localStorage.setItem(TOLD, JSON.stringify(known));
+/** At the start of Lab, of all that is kept. */
+export function offerStored(
+  stored: readonly IStored[],
+  options: IOfferOptions
+): void {
+  offerAll(toOffer(stored, readTold()), options);
 }
 
-/** Whatever another tab has offered: where its notebook is open it is missed. */
-export function offerThese(stored: IStored[], options: IOfferOptions): void {
-  for (const each of stored.slice(0, MOST)) {
-    offer(each, options);
-  }
+/** To notebooks that are open here, whatever another tab has offered: here it is missed. */
+export function offerHere(
+  stored: readonly IStored[],
+  options: IOfferOptions,
+  paths: ReadonlySet<string>
+): void {
+  const here = stored.filter(each => paths.has(each.path));
+  offerAll(toOffer(here, [...OFFERED]), options);
 }
 
 /** All that is kept, by command. */
@@ -55,9 +64,17 @@ export async function showStored(options: IOfferOptions): Promise<void> {
   if (stored.length === 0) {
     Notification.info(storedMessages(options.msg).nothingStored());
   }
+  offerAll(stored, options);
+}
+
+/** What is offered is told in this tab and in this browser, and nothing else is. */
+function offerAll(stored: readonly IStored[], options: IOfferOptions): void {
   for (const each of stored) {
     offer(each, options);
+    OFFERED.add(each.kernel_id);
   }
+  const told = [...new Set([...readTold(), ...OFFERED])].slice(-REMEMBERED);
+  window.localStorage.setItem(TOLD, JSON.stringify(told));
 }
 
 function readTold(): string[] {
