@@ -70,7 +70,8 @@ const server: JupyterFrontEndPlugin<IGpuServer> = {
     }
     const api = new Api(
       serviceManager.serverSettings,
-      translator?.languageCode
+      translator?.languageCode,
+      `${msg.stoppedTitle()}.`
     );
     return { msg, model: new Model(api, number => msg.attempt(number)) };
   }

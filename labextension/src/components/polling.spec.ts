@@ -4,9 +4,7 @@ import { createRoot } from 'react-dom/client';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 
 import { PanelContext } from './context';
-import { ApiError } from '../server/api';
-import { msg } from '../testing/make';
-import { problemOf, useLooked } from './polling';
+import { useLooked } from './polling';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -58,16 +56,4 @@ it('asks nothing while its tab lies behind another one', async () => {
   expect(await asked(60)).toBe(0);
   show(true);
   expect(await asked(5)).toBe(5);
-});
-
-it('says in our words that the server was stopped, not in those of the hub', () => {
-  const raw =
-    'JupyterHub server no longer running at /user/ada/. Restart it at';
-  const { trans } = msg;
-  expect(problemOf(new ApiError(raw, 424), trans)).toBe(
-    'Your notebook server does not run.'
-  );
-  expect(problemOf(new ApiError('No such team.', 404), trans)).toBe(
-    'No such team.'
-  );
 });

@@ -1,8 +1,7 @@
 /** What pages ask of the server while they are looked at. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { ApiError, told } from '../server/api';
+import { told } from '../server/api';
 import { usePanel } from './context';
 
 const REFRESH_MS = 2000;
@@ -26,16 +25,6 @@ export function useEvery(look: () => unknown, everyMs: number): void {
   }, [look, everyMs, model, isShown]);
 }
 
-/** As JupyterHub answers in place of a server that was stopped, with addresses in place of a reason. */
-const STOPPED = 424;
-
-/** What a page says of a call that failed, until its one connection has seen why. */
-export function problemOf(error: unknown, trans: TranslationBundle): string {
-  return error instanceof ApiError && error.status === STOPPED
-    ? `${trans.__('Your notebook server does not run')}.`
-    : told(error);
-}
-
 /** What a call answers, asked again and again while anybody looks. */
 export function useLooked<T>(
   call: () => Promise<T>,
@@ -45,7 +34,6 @@ export function useLooked<T>(
   problem: string | null;
   look: () => Promise<void>;
 } {
-  const { trans } = usePanel();
   const [found, setFound] = React.useState<T | null>(null);
   const [problem, setProblem] = React.useState<string | null>(null);
   const look = React.useCallback(async () => {
@@ -53,9 +41,9 @@ export function useLooked<T>(
       setFound(await call());
       setProblem(null);
     } catch (error) {
-      setProblem(problemOf(error, trans));
+      setProblem(told(error));
     }
-  }, [call, trans]);
+  }, [call]);
   React.useEffect(() => {
     void look();
   }, [look]);

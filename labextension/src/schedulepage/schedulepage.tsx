@@ -5,7 +5,7 @@ import * as React from 'react';
 import { useNow, usePanel, useTopics, useWords } from '../components/context';
 import { Fragment, h } from '../components/h';
 import { ActionButton, Callout, LinkButton, Pill } from '../components/parts';
-import { problemOf, useEvery } from '../components/polling';
+import { useEvery } from '../components/polling';
 import { CommandIDs } from '../lab/ids';
 import { dot } from '../model/jobs';
 import { Standing } from '../panel/panel';
@@ -41,9 +41,9 @@ export function SchedulePage(props: {
       setFound(await schedulesOf(model.api));
       setProblem(null);
     } catch (error) {
-      setProblem(problemOf(error, trans));
+      setProblem(told(error));
     }
-  }, [model, trans]);
+  }, [model]);
   React.useEffect(() => {
     void load();
   }, [load]);

@@ -120,6 +120,15 @@ describe('REST', () => {
     expect(asked).toEqual(['de_DE', 'de_DE']);
   });
 
+  it('says in our words that the server was stopped, not in those of the hub', async () => {
+    const raw = 'JupyterHub server no longer running at /user/ada/. Restart it';
+    const answer = JSON.stringify({ status: 424, message: raw });
+    const api = fakeApi(() => new Response(answer, { status: 424 }));
+    await expect(api.act('digits-7', 'pause')).rejects.toEqual(
+      new ApiError('Your notebook server does not run.', 424)
+    );
+  });
+
   it('refuses in the server’s own sentence', async () => {
     const api = fakeApi(
       () => new Response('{"message":"Ask for 4 or less."}', { status: 422 })

@@ -9,7 +9,6 @@ import { Signal } from '@lumino/signaling';
 
 import { visit, withoutLogin } from './login';
 import { type IStopped, readStopped } from './stoppedserver';
-import type { IAdvice, IPlanQuestion } from './plans';
 import type { IStored } from './storedvariables';
 import {
   CurveSource,
@@ -28,8 +27,10 @@ import {
 
 /** In the address of the hub's page of a server that starts. */
 const PENDING = '/hub/spawn-pending/';
-/** How a hub answers in place of a server that does not run; before JupyterHub 4, with the second. */
-const STOPPED = new Set([424, 503]);
+/** How a hub answers in place of a server that does not run, with addresses in place of a reason. */
+const GONE = 424;
+/** Before JupyterHub 4, with the second. */
+const STOPPED = new Set([GONE, 503]);
 const FIRST_RETRY_MS = 500;
 const LAST_RETRY_MS = 15_000;
 /** Of a stopped server: whoever looks waits for it, and a page in the background waits for nothing. */
@@ -75,6 +76,8 @@ export class Api {
     private readonly _settings: ServerConnection.ISettings,
     /** Of the page: sentences that the scheduler composed come in it. */
     private readonly _language = 'en',
+    /** What is told of calls to a server that was stopped. */
+    private readonly _goneText = '',
     private readonly _random: () => number = Math.random
   ) {}
 
@@ -216,10 +219,6 @@ export class Api {
     return this.request('GET', ['files'], undefined, { query });
   }
 
-  advise(question: IPlanQuestion): Promise<IAdvice> {
-    return this.request('POST', ['advise'], question);
-  }
-
   environments(): Promise<IEnvironments> {
     return this.request('GET', ['api', 'environments']);
   }
@@ -305,7 +304,11 @@ export class Api {
     );
     const answer: unknown = await response.json().catch(() => null);
     if (!response.ok) {
-      throw new ApiError(sentence(answer, response), response.status);
+      const { status } = response;
+      throw new ApiError(
+        status === GONE ? this._goneText : sentence(answer, response),
+        status
+      );
     }
     return answer as T;
   }

@@ -152,7 +152,7 @@ export class TrainModel {
   }
 
   advise = (question: IPlanQuestion): Promise<IAdvice> =>
-    this.api.advise(question);
+    this.api.request('POST', ['advise'], question);
 
   /** Bring the reader to this place of the form, now or once it is shown. */
   goTo(place: Place): void {

@@ -58,6 +58,9 @@ afterEach(() => {
 
 export type Answer = (url: string, init: RequestInit) => Response;
 
+/** What is told of calls to a server that was stopped. */
+export const GONE_TEXT = 'Your notebook server does not run.';
+
 /** An API on fake sockets whose REST calls are answered by `answer`. */
 export function fakeApi(answer: Answer = () => new Response('{}')): Api {
   FakeSocket.all = [];
@@ -77,7 +80,7 @@ export function fakeApi(answer: Answer = () => new Response('{}')): Api {
       );
     }
   });
-  const api = new Api(settings, 'de_DE', () => 0.5);
+  const api = new Api(settings, 'de_DE', GONE_TEXT, () => 0.5);
   made.push(api);
   return api;
 }

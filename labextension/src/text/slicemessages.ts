@@ -142,9 +142,9 @@ export function sliceMessages(trans: TranslationBundle) {
 
     // --- a server that is gone ----------------------------------------------------------------
 
-    /** As the hub tells it, without its full stop. */
-    stoppedTitle(gone: IStopped): string {
-      return gone.why
+    /** As the hub tells it, or where it has not been asked; without its full stop. */
+    stoppedTitle(gone?: IStopped): string {
+      return gone?.why
         ? gone.why.replace(/\.$/, '')
         : trans.__('Your notebook server does not run');
     },
