@@ -149,7 +149,7 @@ class Folders:
     def _about(self, kernel_id: str) -> StoredVariables | None:
         try:
             about = _ABOUT.validate_python(read_json(self.root / kernel_id, ABOUT))
-        except (OSError, NotKept, ValueError, ValidationError):
+        except (OSError, NotKept, ValueError, ValidationError, RecursionError):
             return None
         return about if about.kernel_id == kernel_id else None
 

@@ -22,8 +22,11 @@ _INSIDE = tuple(
     for one in (
         "192.0.0.0/24",  # Oracle Cloud's metadata
         "168.63.129.16/32",  # Azure's WireServer
+        "192.88.99.0/24",  # relays of 6to4
         "::/96",  # IPv4 as it was once written
+        "::ffff:0:0:0/96",  # IPv4-translated
         "64:ff9b:1::/48",  # NAT64 of a site of its own
+        "100:0:0:1::/64",
         "2001::/23",
         "3fff::/20",
         "5f00::/16",
@@ -124,7 +127,8 @@ def _plain(address: Address) -> Address:
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
         nat64 = ipaddress.ip_network("64:ff9b::/96")
-        if inner is None and address in nat64:
+        isatap = (int(address) >> 32 & 0xFDFFFFFF) == 0x00005EFE  # noqa: PLR2004 - RFC 5214, 6.1
+        if inner is None and (address in nat64 or isatap):
             inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         return inner or address
     return address

@@ -181,7 +181,10 @@ def read_script(name: str, content: bytes) -> Script:
         names = _imported(tree)
         trains_with = _trains_with(tree, names)
         found = sorted(_starts(tree, names), key=lambda start: start.line)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, KeyError, TypeError):
+    except (
+        *(SyntaxError, ValueError, RecursionError, MemoryError),
+        *(AttributeError, KeyError, TypeError),
+    ):
         return Script()
     once = {start.framework.name: start for start in reversed(found)}
     uses_ours = any(full == _OURS or full.startswith(f"{_OURS}.") for full in names.values())

@@ -17,7 +17,7 @@ from gpucommons.scheduler.money import money_words
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization, costs
 from gpucommons.scheduler.service.jobs.environments import script_reader, warnings
-from gpucommons.scheduler.service.jobs.jobs import checked_spec
+from gpucommons.scheduler.service.jobs.jobs import check_labels, checked_spec
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.drills import drill_text
 from gpucommons.scheduler.service.views.jobs import reason_view
@@ -27,6 +27,7 @@ from gpucommons.scheduler.service.views.where_it_runs import AWAY, any_simulated
 def quote_job(service: Service, principal: Principal, request: models.JobRequest) -> models.Quote:
     """Say what would happen to this job if it were submitted now; nothing is stored."""
     authorization.jobs.quote_job(principal, request.user)
+    check_labels(principal, request)
     read = script_reader(service, request)
     spec = checked_spec(service, principal, request, read)
     quoted = quotes.quote(service.loop.cluster, spec, service.now_ms(), service.why_not)

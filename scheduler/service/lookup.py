@@ -74,7 +74,8 @@ def find_job(service: Service, principal: Principal, ref: str) -> Workload:
     authorization.sight.read(principal)
     if is_id(ref):
         found = workload_of(service, ref)
-        if not authorization.sight.is_job(found):
+        seen = authorization.sight.sees(principal, found.spec.team, found.spec.owner)
+        if not (seen and authorization.sight.is_job(found)):
             raise UnknownWorkload
         return found
     team, _, name = ref.rpartition("/")
@@ -102,8 +103,8 @@ def find_job(service: Service, principal: Principal, ref: str) -> Workload:
 
 
 def find_jobs(service: Service, principal: Principal, refs: Iterable[str]) -> tuple[Workload, ...]:
-    """Several that the caller may look at; see :func:`find_job`."""
-    found = tuple(find_job(service, principal, ref) for ref in refs)
+    """Several that the caller may look at, each once; see :func:`find_job`."""
+    found = tuple(find_job(service, principal, ref) for ref in dict.fromkeys(refs))
     for workload in found:
         authorization.jobs.job(principal, workload)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from gpucommons.scheduler.errors import Misconfigured
@@ -11,6 +12,8 @@ from gpucommons.scheduler.sweeps.sweep import Parameter, Value, Values
 MOST = 10_000
 #: So many cases are told apart to count a grid: what counting costs has a bound.
 _MOST_CASES = 20_000
+#: Significant ones of a value on a step: numbers have two more, which sums of steps get wrong.
+_DIGITS = 14
 
 
 def points(parameter: Parameter) -> tuple[Value, ...] | None:
@@ -22,12 +25,13 @@ def points(parameter: Parameter) -> tuple[Value, ...] | None:
     step = 1.0 if parameter.step is None else parameter.step
     count = int(min(MOST, (parameter.high - parameter.low) / step + 1e-9)) + 1
     found = [parameter.low + index * step for index in range(count)]
-    return tuple(round(one) if parameter.integer else on_step(one) for one in found)
+    return tuple(round(one) if parameter.integer else on_step(one, step) for one in found)
 
 
-def on_step(value: float) -> float:
+def on_step(value: float, step: float) -> float:
     """As people would write it: 0.3 and not 0.30000000000000004, whoever comes to it."""
-    return round(value, 12)
+    largest = max(abs(value), step)
+    return round(value, _DIGITS - 1 - math.floor(math.log10(largest)))
 
 
 class Grid:

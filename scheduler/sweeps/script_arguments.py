@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.sweeps.sweep import Value, Values
@@ -52,7 +52,31 @@ def command_with(command: Sequence[str], values: Values) -> list[str]:
 
 def variables_of(values: Values) -> dict[str, str]:
     """``LR=0.0031``; what no variable can be called is written with ``_``."""
-    return {_NO_WORD.sub("_", name).upper(): as_text(value) for name, value in values.items()}
+    return {_variable(name): as_text(value) for name, value in values.items()}
+
+
+def check_variables(names: Iterable[str]) -> None:
+    """Refuse two names that one variable would stand for: the script would see the last one's value.
+
+    Raises
+    ------
+    BadRequest
+        Naming both.
+    """
+    known: dict[str, str] = {}
+    for name in names:
+        variable = _variable(name)
+        if variable in known:
+            message = (
+                f"{known[variable]} and {name} would both be the variable {variable}. Call one of them"
+                " otherwise, or take values_as: arguments."
+            )
+            raise BadRequest(message)
+        known[variable] = name
+
+
+def _variable(name: str) -> str:
+    return _NO_WORD.sub("_", name).upper()
 
 
 def _of_notebook(command: list[str], values: dict[str, Value]) -> list[str]:
@@ -61,7 +85,7 @@ def _of_notebook(command: list[str], values: dict[str, Value]) -> list[str]:
     place = command.index("--parameters") + 1
     try:
         merged = {**json.loads(command[place]), **values}
-    except (IndexError, TypeError, ValueError):
+    except (IndexError, TypeError, ValueError, RecursionError):
         message = '--parameters of a notebook takes one JSON object, as in {"lr": 0.1}.'
         raise BadRequest(message) from None
     return [*command[:place], json.dumps(merged), *command[place + 1 :]]

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.sweeps.grid import MOST, Grid, points
-from gpucommons.scheduler.sweeps.sweep import Parameter, Sweep, Trial, Value, setting
+from gpucommons.scheduler.sweeps.script_arguments import as_text
+from gpucommons.scheduler.sweeps.sweep import Parameter, Sweep, Trial, Value, Values, setting
 
 NO_OPTUNA = (
     "sampler: tpe and random need Optuna where the scheduler runs: pip install 'gpucommons[sweeps]'"
@@ -18,6 +19,8 @@ NO_OPTUNA = (
 
 #: Of choices, in words.
 _SHOWN = 8
+#: What a draw costs grows with them.
+_MOST_CHOICES = 10_000
 
 
 class Asked(Protocol):
@@ -48,8 +51,44 @@ def space_of(asked: Asked) -> tuple[Parameter, ...]:
                 f" {strange[0]} first, or leave the condition out."
             )
             raise Misconfigured(message)
+        _check_conditions(parameter, found)
         found.append(parameter)
+    if sum(len(one.choices) for one in found) > _MOST_CHOICES:
+        message = f"space: all lists together have more than {_MOST_CHOICES:,} values. Take fewer, or ranges."
+        raise Misconfigured(message)
     return tuple(found)
+
+
+def _check_conditions(parameter: Parameter, before: Sequence[Parameter]) -> None:
+    """Each value that a condition names is one that the other parameter may have."""
+    for other in before:
+        for wanted in parameter.when.get(other.name, ()):
+            if not _may_be(other, wanted):
+                message = (
+                    f"space: {parameter.name} depends on {other.name} being {as_text(wanted)}, which it"
+                    f" never is. It is drawn from {words_of(other)}."
+                )
+                raise Misconfigured(message)
+
+
+def _may_be(parameter: Parameter, value: Value) -> bool:
+    if parameter.choices:
+        return any(
+            one == value and isinstance(one, bool) is isinstance(value, bool)
+            for one in parameter.choices
+        )
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and parameter.low <= value <= parameter.high
+    )
+
+
+def one_setting(space: Sequence[Parameter]) -> Values:
+    """A value of each parameter, whatever it depends on: to check what a trial would be submitted with."""
+    return {
+        one.name: one.choices[0] if one.choices else (points(one) or (one.low,))[0] for one in space
+    }
 
 
 def _parameter(name: str, one: Any) -> Parameter:

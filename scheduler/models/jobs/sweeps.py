@@ -21,6 +21,8 @@ _Word = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{0,500}$")]
 _LARGEST = 1e300
 #: Of one range: beyond it neighbours are the same number.
 _MOST_STEPS = 2**53
+#: A step that is so small beside its range's ends is lost in them.
+_RESOLUTION = 1e-13
 #: Of one parameter, and of a condition.
 _MOST_VALUES, _MOST_CONDITIONS = 1000, 100
 #: Of all jobs of a map.
@@ -82,7 +84,8 @@ class RangeRequest(Model):
         if self.type == "int" and any(not isinstance(one, int) for one in ends):
             message = "type int needs whole numbers as low, high and step: write 1, not 1.0."
             raise ValueError(message)
-        if self.step is not None and (high - low) / self.step >= _MOST_STEPS:
+        least = max(abs(low), abs(high)) * _RESOLUTION
+        if self.step is not None and (self.step < least or (high - low) / self.step >= _MOST_STEPS):
             message = (
                 f"step {self.step} is too small: from low {low} to high {high} these are more steps than"
                 " numbers can tell apart. Make it larger, or leave it out."

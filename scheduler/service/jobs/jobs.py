@@ -211,7 +211,8 @@ def _dependencies(
     """The jobs to wait for; those that ended already as it asks need no waiting."""
     found: dict[str, tuple[WorkloadId, ...]] = {}
     for field in ("after", "after_any", "after_failed"):
-        jobs = [_dependency(service, principal, ref, field) for ref in getattr(request, field)]
+        refs = dict.fromkeys(getattr(request, field))
+        jobs = [_dependency(service, principal, ref, field) for ref in refs]
         found[field] = tuple(dict.fromkeys(w.workload_id for w in jobs if not is_final(w)))
     found["after"] = tuple(dict.fromkeys(one for each in found.values() for one in each))
     return found

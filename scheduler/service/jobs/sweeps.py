@@ -23,7 +23,13 @@ from gpucommons.scheduler.service.views.jobs import request_of
 from gpucommons.scheduler.service.views.sweeps import gpus_in_use, known_until, sweep_view
 from gpucommons.scheduler.service.views.where_it_runs import asks_simulated
 from gpucommons.scheduler.sweeps.records import note, on_record
-from gpucommons.scheduler.sweeps.search_space import check_sampler, most_trials, space_of
+from gpucommons.scheduler.sweeps.script_arguments import check_variables
+from gpucommons.scheduler.sweeps.search_space import (
+    check_sampler,
+    most_trials,
+    one_setting,
+    space_of,
+)
 from gpucommons.scheduler.sweeps.sweep import (
     Budget,
     Halving,
@@ -108,7 +114,10 @@ def _job_of(
         if "priority" not in job.model_fields_set:
             update["priority"] = "low"
     job = job.model_copy(update=update)
-    first = dict(request.given[0]) if request.given else {}
+    first = dict(request.given[0]) if request.given else one_setting(space_of(request))
+    if request.values_as == "environment":
+        for values in request.given or (first,):
+            check_variables(values)
     tried = run_again.with_values(job, first, request.values_as)
     spec = checked_in_time(service, principal, tried, script_reader(service, tried))
     stored = request_of(spec).model_copy(update={"near": []})

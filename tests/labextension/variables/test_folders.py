@@ -90,8 +90,9 @@ def test_what_others_may_read_or_is_damaged_is_passed_over(folders: Folders) -> 
     record.chmod(0o644)
     assert folders.listed() == []
     record.chmod(0o600)
-    record.write_text("{", encoding="utf-8")
-    assert folders.listed() == []
+    for damaged in ("{", "[" * 100_000):
+        record.write_text(damaged, encoding="utf-8")
+        assert folders.listed() == []
 
 
 def test_what_a_killed_server_left_half_goes_but_not_what_is_being_written(

@@ -235,6 +235,11 @@ def test_an_answer_that_never_ends_is_cut_off(
         "[::7f00:1]",
         "[64:ff9b:1::7f00:1]",
         "[fec0::2]",
+        "[::ffff:0:127.0.0.1]",
+        "[2a00::5efe:7f00:1]",
+        "[2a00::200:5efe:7f00:1]",
+        "192.88.99.1",
+        "[100:0:0:1::1]",
     ],
 )
 def test_no_address_inside_of_the_site_is_reached(host: str) -> None:

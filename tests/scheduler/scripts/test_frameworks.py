@@ -188,3 +188,9 @@ def test_whose_arguments_a_script_takes_is_told_by_what_reads_them(source: str, 
     script = read_script("train.py", source.encode())
     assert script.takes == takes
     assert bool(script.starts) == bool(takes)
+
+
+@pytest.mark.parametrize("cells", ['"abc"', "[1, null]", "null", '[{"cell_type": "code"}]'])
+def test_of_a_notebook_with_strange_cells_nothing_is_known(cells: str) -> None:
+    found = read_script("n.ipynb", f'{{"cells": {cells}}}'.encode())
+    assert (found.starts, found.takes) == ((), "")

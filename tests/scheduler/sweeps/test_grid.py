@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.sweeps.grid import MOST, Grid
+from gpucommons.scheduler.sweeps.grid import MOST, Grid, points
 from gpucommons.scheduler.sweeps.search_space import check_grid
 from gpucommons.scheduler.sweeps.sweep import Parameter, Value, Values
 
@@ -102,3 +102,28 @@ def test_a_range_of_endless_steps_has_more_than_a_grid_may_have() -> None:
     space = (Parameter(name="a", low=-1e300, high=1e300, step=1e-300),)
     with pytest.raises(Misconfigured, match=f"more than {MOST:,} combinations"):
         check_grid(space)
+
+
+@pytest.mark.parametrize(
+    ("low", "step", "written"),
+    [
+        (0.1, 0.1, [0.1, 0.2, 0.3]),
+        (-0.3, 0.1, [-0.3, -0.2, -0.1, 0.0]),
+        (1e-15, 1e-15, [1e-15, 2e-15, 3e-15]),
+        (1000.01, 0.01, [1000.01, 1000.02, 1000.03]),
+        (2e9, 5e8, [2e9, 2.5e9, 3e9]),
+    ],
+)
+def test_values_on_steps_are_written_as_people_write_them_however_small(
+    low: float, step: float, written: list[float]
+) -> None:
+    found = points(Parameter(name="x", low=low, high=written[-1], step=step))
+    assert found == tuple(written)
+
+
+@given(st.integers(1, 999), st.integers(-20, 6), st.integers(-(10**6), 10**6), st.integers(2, 40))
+def test_all_values_on_steps_differ(digits: int, exponent: int, first: int, count: int) -> None:
+    step = digits * 10.0**exponent
+    low, high = first * step, (first + count) * step
+    found = points(Parameter(name="x", low=low, high=high, step=step)) or ()
+    assert len(set(found)) == len(found) >= count

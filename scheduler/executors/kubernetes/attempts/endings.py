@@ -116,7 +116,7 @@ def told_of_image(message: str, owner: str) -> tuple[ProcessImage | None, str]:
     try:
         told = json.loads(message.removeprefix(IMAGE))
         return process_image({**told["image"], "user": owner}), said(told["not_saved"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None, ""
 
 

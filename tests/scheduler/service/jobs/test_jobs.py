@@ -19,9 +19,11 @@ from gpucommons.scheduler.errors import (
     PolicyRefused,
     UnknownWorkload,
 )
+from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL
 from gpucommons.scheduler.service import job_quote
 from gpucommons.scheduler.service.jobs import jobs, logs, run_again
 from gpucommons.scheduler.service.jobs.jobs import JobFilter
+from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.views.jobs import job_view
 from gpucommons.scheduler.store.base import WorkloadFilter
 from gpucommons.scheduler.store.memory import MemoryStore
@@ -111,6 +113,19 @@ def test_jobs_are_found_by_id_name_and_team_but_not_by_strangers(world: ServiceW
         with pytest.raises(UnknownWorkload):
             jobs.job(world.service, world.principal("bob"), ref)
     assert jobs.job(world.service, world.admin, "digits-1").id == view.id
+
+
+def test_of_anothers_job_no_name_is_told_to_who_knows_its_number(world: ServiceWorld) -> None:
+    job = jobs.submit(world.service, world.principal("ann"), a_request(), key=None)
+    bob = world.principal("bob")
+    for field in ("after", "after_any", "after_failed", "near", "resume_from"):
+        ask = a_request(**{field: job.id if field == "resume_from" else [job.id]})
+        with pytest.raises(UnknownWorkload) as refused:
+            jobs.submit(world.service, bob, ask, key=None)
+        assert job.name not in str(refused.value)
+    with pytest.raises(UnknownWorkload):
+        find_job(world.service, bob, job.id)
+    assert find_job(world.service, world.admin, job.id).spec.name == job.name
 
 
 def test_a_team_list_shows_names_to_the_team_and_nothing_to_others(world: ServiceWorld) -> None:
@@ -259,6 +274,15 @@ def test_a_quote_says_what_would_happen_and_stores_nothing(world: ServiceWorld) 
     assert "other teams can take them back" in beyond.text
     assert beyond.stop_text.startswith("If it is stopped before it saved a checkpoint: ")
     assert jobs.jobs(world.service, ann, jobs.JobFilter(), cursor=None).jobs == []
+
+
+def test_a_quote_refuses_the_label_of_a_clusters_object_as_a_submit_does(
+    world: ServiceWorld,
+) -> None:
+    ask = a_request(labels={OBJECT_LABEL: "x/y"})
+    for act in (job_quote.quote_job, partial(jobs.submit, key=None)):
+        with pytest.raises(Misconfigured, match="is set by the operator alone"):
+            act(world.service, world.principal("ann"), ask)
 
 
 def test_logs_are_read_by_the_team_alone(world: ServiceWorld) -> None:

@@ -15,12 +15,14 @@ from service_world import ServiceWorld, a_request
 from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks.sweeps import Sweeps
 from gpucommons.scheduler.core.model.types import Workload, WorkloadId
-from gpucommons.scheduler.errors import Conflict, UnknownWorkload
+from gpucommons.scheduler.errors import Conflict, SchedulerError, UnknownWorkload
 from gpucommons.scheduler.service.jobs import jobs, sweeps
 from gpucommons.scheduler.sweeps.sweep import Sweep
 
 SOME_JOB = "01234567-0123-7123-8123-0123456789ab"
 MORE = models.MoreBudgetRequest(trials=2)
+NOTEBOOK = "gpucommons.scheduler.training.notebook"
+DEEP = "[" * 8000
 
 
 @pytest.fixture
@@ -264,3 +266,45 @@ def test_nobody_waits_for_what_is_not_theirs_to_see(world: ServiceWorld) -> None
             sweeps.submit_sweep(world.service, world.principal("bob"), asked, key=None)
     with pytest.raises(ValidationError, match="after_each"):
         models.SweepRequest.model_validate({**request, "after_each": ["digits-1"]})
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"space": {"a": [1, 2], "b": {"choices": [3], "when": {"a": True}}}}, "a being true"),
+        ({"space": {"a": [1], "b": {"choices": [3], "when": {"a": [1, 99]}}}}, "a being 99"),
+        (
+            {"space": {"a": {"low": 1, "high": 4}, "b": {"choices": [3], "when": {"a": 5}}}},
+            "It is drawn from a: whole numbers 1 to 4",
+        ),
+        ({"space": {f"p{i}": list(range(900)) for i in range(12)}}, "more than 10,000 values"),
+        (
+            {"space": {"a.b": [1], "a-b": [2]}, "values_as": "environment"},
+            "a.b and a-b would both be the variable A_B",
+        ),
+        ({"space": {"gpucommons-attempt": [1]}, "values_as": "environment"}, "GPUCOMMONS_ATTEMPT"),
+        (
+            {
+                "job": a_request(
+                    name="search",
+                    role={"command": ["python", "-m", NOTEBOOK, "x.ipynb", "--parameters", DEEP]},
+                )
+            },
+            "takes one JSON object",
+        ),
+    ],
+)
+def test_what_no_trial_could_be_submitted_with_is_refused_before_it_begins(
+    world: ServiceWorld, changes: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(SchedulerError, match=why):
+        submit(world, a_sweep(**changes), "k")
+    assert not world.store.sweeps.live()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "step"), [(0.1, 0.1000000000000001, 1e-17), (1e9, 2e9, 1e-5)]
+)
+def test_a_step_that_is_lost_in_its_range_is_refused(low: float, high: float, step: float) -> None:
+    with pytest.raises(ValidationError, match="is too small"):
+        a_sweep(space={"x": {"low": low, "high": high, "step": step}})

@@ -72,7 +72,10 @@ def test_why_nothing_was_saved_is_told_and_nonsense_is_not_believed() -> None:
     refused = a_pod_with_a_tree(1, left_word(not_saved="It holds a device."))
     end = endings.end_of(single(refused, stopped=True, ran=True))
     assert (end.image, end.not_saved, end.exit_code) == (None, "it holds a device", 1)
-    for message in (IMAGE, IMAGE + "[]", IMAGE + '{"image": 7, "not_saved": ""}', "image: {}"):
+    for message in (
+        *(IMAGE, IMAGE + "[]", IMAGE + "[" * 100_000),
+        *(IMAGE + '{"image": 7, "not_saved": ""}', "image: {}"),
+    ):
         end = endings.end_of(
             single(a_pod_with_a_tree(143, Why(message=message)), stopped=True, ran=True)
         )
