@@ -74,8 +74,8 @@ def find_job(service: Service, principal: Principal, ref: str) -> Workload:
     authorization.sight.read(principal)
     if is_id(ref):
         found = workload_of(service, ref)
-        seen = authorization.sight.sees(principal, found.spec.team, found.spec.owner)
-        if not (seen and authorization.sight.is_job(found)):
+        is_seen = authorization.sight.sees(principal, found.spec.team, found.spec.owner)
+        if not (is_seen and authorization.sight.is_job(found)):
             raise UnknownWorkload
         return found
     team, _, name = ref.rpartition("/")
