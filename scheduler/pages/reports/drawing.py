@@ -168,11 +168,7 @@ def card(name: str, points: Sequence[UsePoint], measure: str, now: int | None) -
     lines = {of: [of(one) for one in points] for of in (allocated, used, there)}
     tops = (one for of in (allocated, there) for one in lines[of] if one is not None)
     top = max(tops, default=0) or 1
-    beside = (
-        gettext("%(measure)s: dashed", measure=measure)
-        if now is None
-        else gettext("%(measure)s, dashed: %(gpus)s now", measure=measure, gpus=gpus(now))
-    )
+    is_drawn = any(one is not None for one in lines[there])
     means = gettext(
         "allocated %(allocated)s, used %(used)s",
         allocated=gpus(mean(points, allocated)),
@@ -184,8 +180,17 @@ def card(name: str, points: Sequence[UsePoint], measure: str, now: int | None) -
         used=_steps(lines[used], top, closed=True),
         there=_steps(lines[there], top, closed=False),
         top=gpus(top),
-        text=f"{means}; {beside}",
+        text="; ".join(filter(None, (means, _there_words(measure, now, is_drawn=is_drawn)))),
     )
+
+
+def _there_words(measure: str, now: int | None, *, is_drawn: bool) -> str:
+    """Which line is the quota's or the pool's, and how much that is now; empty where neither is known."""
+    if now is None:
+        return gettext("%(measure)s: dashed", measure=measure) if is_drawn else ""
+    if is_drawn:
+        return gettext("%(measure)s, dashed: %(gpus)s now", measure=measure, gpus=gpus(now))
+    return gettext("%(measure)s: %(gpus)s now", measure=measure, gpus=gpus(now))
 
 
 def _steps(amounts: Sequence[int | None], top: int, *, closed: bool) -> str:

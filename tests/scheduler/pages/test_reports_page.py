@@ -372,6 +372,12 @@ def test_a_card_tells_what_is_in_force_and_not_the_mean_of_its_last_step() -> No
     assert drawing.card("nlp", points, "quota", None).text.endswith("; quota: dashed")
 
 
+def test_a_card_without_a_dashed_line_speaks_of_none() -> None:
+    points = [UsePoint(from_ms=0, known_ms=900_000, there_milli_gpu=None)]
+    assert drawing.card("nlp", points, "quota", 1000).text.endswith("; quota: 1 now")
+    assert "quota" not in drawing.card("nlp", points, "quota", None).text
+
+
 @pytest.mark.parametrize(
     ("finished", "milli_gpu_h", "rate"),
     [(49, 2466, "1,987"), (154, 2_610_000, "5.9"), (3, 0, ""), (1, 1_000_000, "0.1")],
