@@ -24,7 +24,7 @@ from gpucommons.scheduler.data_loading import LoaderChoice
 from gpucommons.scheduler.errors import InvalidTransition, Misconfigured, UnknownWorkload
 from gpucommons.scheduler.intake import Found, job_spec, resized_spec
 from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL
-from gpucommons.scheduler.models.text.state_words import state_words
+from gpucommons.scheduler.models.text.state_words import ended_words, state_words
 from gpucommons.scheduler.parents import Parent, ParentId
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
@@ -384,10 +384,8 @@ _WOULD_BE = {Cancel: "cancelled", Pause: "paused", Resume: "resumed", ResizeJob:
 def _refuse_if_over(job: Workload, action: Action) -> None:
     if not is_final(job):
         return
-    name, would_be = job.spec.name, _WOULD_BE.get(type(action))
-    if would_be is None or job.state is State.CANCELLED:
-        message = f"{name} is {state_words(job.state)}: it can only be run again."
-    else:
-        ended = "finished" if job.state is State.SUCCEEDED else "failed"
-        message = f"{name} {ended} before it could be {would_be}. It can be run again."
+    would_be = _WOULD_BE.get(type(action))
+    is_so_already = isinstance(action, Cancel) and job.state is State.CANCELLED
+    cannot = "" if would_be is None or is_so_already else f"; it cannot be {would_be}"
+    message = f"{job.spec.name} {ended_words(job.state)}{cannot}. It can be run again."
     raise InvalidTransition(message)

@@ -356,7 +356,7 @@ def test_what_has_finished_is_called_so_as_on_every_screen(cli: Cli, world: Watc
     world.pass_time(2000)
     assert cli("why", done.name).out.startswith("fine-1 has finished.\n")
     for command, would_be in (("cancel", "cancelled"), ("pause", "paused")):
-        said = f"fine-1 finished before it could be {would_be}. It can be run again."
+        said = f"fine-1 has finished; it cannot be {would_be}. It can be run again."
         assert said in cli(command, done.name).err
 
 
