@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.errors import BadRequest, StaleAttempt, UnknownWorkload
+from gpucommons.scheduler.errors import BadRequest, StaleAttempt, UnknownTeam, UnknownWorkload
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.service import Service
@@ -56,6 +56,21 @@ def workload_of(service: Service, workload_id: str) -> Workload:
     if found is None:
         raise UnknownWorkload
     return found
+
+
+def check_team(service: Service, name: str) -> None:
+    """Refuse a team that there is not.
+
+    Raises
+    ------
+    UnknownTeam
+        With the names of those that there are.
+    """
+    teams = service.loop.cluster.teams
+    if TeamName(name) not in teams:
+        raise UnknownTeam(
+            f"There is no team {name!r}. Teams: {', '.join(sorted(teams)) or 'none'}."
+        )
 
 
 def is_id(ref: str) -> bool:

@@ -12,13 +12,13 @@ from gpucommons.scheduler.core.model.intents import SetBudget
 from gpucommons.scheduler.core.model.price_and_budget import Budget
 from gpucommons.scheduler.core.model.resources import Team
 from gpucommons.scheduler.core.model.types import TeamName
-from gpucommons.scheduler.errors import UnknownTeam
 from gpucommons.scheduler.intake import budget_of
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization, costs
 from gpucommons.scheduler.service.configuration import budget_model
 from gpucommons.scheduler.service.costs import Cost
+from gpucommons.scheduler.service.lookup import check_team
 from gpucommons.scheduler.service.service import Pending, Service, decision
 
 _HOUR_MS, _MILLI = 3_600_000, 1000
@@ -42,10 +42,8 @@ def set_budget(
     """Give a team a budget, or take it away."""
     authorization.cluster.set_budget(principal)
     name = TeamName(team)
-    found = service.loop.cluster.teams.get(name)
-    if found is None:
-        known = ", ".join(sorted(service.loop.cluster.teams)) or "none"
-        raise UnknownTeam(f"There is no team {team!r}. Teams: {known}.")
+    check_team(service, team)
+    found = service.loop.cluster.teams[name]
     wanted = None if change.budget is None else budget_of(change.budget)
     # It may be used up already, and holds at once: a minute is enough to borrow for days.
     used_up = spent(service, {name: replace(found, budget=wanted)}).get(name, "")

@@ -43,7 +43,13 @@ from gpucommons.scheduler.service.jobs.submit_limits import (
     check_hour,
     within_the_caps,
 )
-from gpucommons.scheduler.service.lookup import find_job, find_jobs, unseen_submits, workload_of
+from gpucommons.scheduler.service.lookup import (
+    check_team,
+    find_job,
+    find_jobs,
+    unseen_submits,
+    workload_of,
+)
 from gpucommons.scheduler.service.service import Pending, Service, decision
 from gpucommons.scheduler.service.views.jobs import job_view, queued
 from gpucommons.scheduler.service.views.shortened_requests import page_of
@@ -262,11 +268,12 @@ def jobs(
     # In this order: one that a cycle takes up between the two looks is then found by the second.
     unseen = () if cursor is not None else unseen_submits(service)
     page = _page(service, restricted, limit=where.limit, cursor=cursor)
-    cluster = service.loop.cluster
-    shown = [cluster.workloads.get(w.workload_id, w) for w in page.items]
+    shown = [service.loop.cluster.workloads.get(w.workload_id, w) for w in page.items]
     ids = {workload.workload_id for workload in shown}
     waiting = (w for w in reversed(unseen) if rules.matches(w, restricted))
     shown = [w for w in waiting if w.workload_id not in ids] + shown
+    if where.team is not None and not shown:
+        check_team(service, where.team)
     return models.JobList(
         jobs=page_of(view_of(service, principal, workload) for workload in shown),
         cursor=page.cursor,

@@ -7,11 +7,12 @@ from dataclasses import replace
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import NoteSchedule
 from gpucommons.scheduler.core.model.types import TeamName
-from gpucommons.scheduler.errors import NotFound, UnknownTeam
+from gpucommons.scheduler.errors import NotFound
 from gpucommons.scheduler.intake import Found, job_spec
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.profiles import Profile
 from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.lookup import check_team
 from gpucommons.scheduler.service.service import Service
 
 _CALLBACKS = "from gpucommons.scheduler.training.callbacks."
@@ -41,9 +42,7 @@ def put_profile(
 ) -> models.ProfileView:
     """Publish one, or publish it anew; it is checked as a job of the team would be."""
     authorization.profiles.put_profile(principal, team, name)
-    if TeamName(team) not in service.loop.cluster.teams:
-        names = ", ".join(sorted(service.loop.cluster.teams)) or "none"
-        raise UnknownTeam(f"There is no team {team!r}. Teams: {names}.")
+    check_team(service, team)
     _check(service, principal, team, request)
     made = Profile(
         team=team,

@@ -47,6 +47,13 @@ def test_the_list_shows_live_jobs_and_with_all_finished_ones(cli: Cli, world: Wa
     assert {job["name"] for job in everything["jobs"]} == {first.name, second.name}
 
 
+def test_jobs_of_a_team_that_there_is_not_are_no_empty_list(cli: Cli) -> None:
+    refused = cli("jobs", "--team", "nosuch")
+
+    assert refused.code == 4
+    assert "There is no team 'nosuch'. Teams: nlp, " in refused.err
+
+
 def test_a_long_list_is_fetched_page_by_page(
     cli: Cli, world: WatchedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
