@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from gpucommons.gpu.extras import MissingExtra
-from gpucommons.scheduler.cli.commands import build_parser
+from gpucommons.scheduler.cli.commands import build_parser, names
 from gpucommons.scheduler.cli.present import printable
 from gpucommons.scheduler.cli.submit.parameters import in_one_word
 from gpucommons.scheduler.errors import (
@@ -60,6 +60,15 @@ def _sentence(error: Exception) -> str:
     return listed(parts, error)
 
 
+def _no_command(word: str) -> str:
+    """Of a word where a command stands; a list of all of them hides the one that was meant."""
+    # Loaded only here, as above.
+    from gpucommons.scheduler.models.text.field_errors import did_you_mean  # noqa: PLC0415
+
+    meant = did_you_mean(word, names())
+    return f"there is no command {word!r}; {meant or 'see gpucommons --help'}"
+
+
 def _unknown(arguments: argparse.Namespace, unknown: Sequence[str], given: Sequence[str]) -> str:
     """What to do about words that no option takes."""
     words = shlex.join(unknown)
@@ -87,6 +96,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BadRequest as error:
         return _refused(error)
     parser = build_parser(words)
+    if words and not words[0].startswith("-") and words[0] not in names():
+        parser.error(_no_command(words[0]))
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
         arguments.refuse(_unknown(arguments, unknown, given))

@@ -87,6 +87,11 @@ def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     return parser
 
 
+def names() -> tuple[str, ...]:
+    """Of all commands."""
+    return tuple(name for found in MODULES.values() for name in found)
+
+
 def _modules(first: str = "") -> Sequence[str]:
     if first == _VERSION:
         return ()

@@ -152,11 +152,16 @@ def first_mistake(error: ValidationError, *, of: str = "The request") -> str:
 # --- fields that there are where one stands that nobody knows ---------------------------------
 
 
+def did_you_mean(name: str, possible: Sequence[str]) -> str:
+    """``did you mean count?``; empty where nothing is spelled alike."""
+    close = difflib.get_close_matches(name[:_LONGEST], possible, n=2, cutoff=_ALIKE)
+    return f"did you mean {' or '.join(close)}?" if close else ""
+
+
 def unknown(name: str, possible: Sequence[str]) -> str:
     """``there is no such field; did you mean count?``: completes ``cuont: …``."""
-    close = difflib.get_close_matches(name[:_LONGEST], possible, n=2, cutoff=_ALIKE)
-    if close:
-        return f"there is no such field; did you mean {' or '.join(close)}?"
+    if meant := did_you_mean(name, possible):
+        return f"there is no such field; {meant}"
     if possible:
         return f"there is no such field; there are {', '.join(sorted(possible))}"
     return "there is no such field"

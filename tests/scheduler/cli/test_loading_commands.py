@@ -9,7 +9,7 @@ from importlib import import_module
 
 import pytest
 
-from gpucommons.scheduler.cli import options
+from gpucommons.scheduler.cli import main, options
 from gpucommons.scheduler.cli.commands import MODULES, build_parser
 
 _LOADED = (
@@ -61,3 +61,20 @@ def test_a_command_loads_no_other_commands_options() -> None:
     assert loaded & {*MODULES} - {"gpucommons.scheduler.up"} == {
         "gpucommons.scheduler.cli.jobs.logs"
     }
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("jbos", "there is no command 'jbos'; did you mean jobs?"),
+        ("xyzzy", "there is no command 'xyzzy'; see gpucommons --help"),
+    ],
+)
+def test_a_mistyped_command_is_told_which_was_meant_in_place_of_a_list_of_all(
+    word: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([word])
+
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"gpucommons: error: {says}"
