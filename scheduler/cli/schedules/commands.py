@@ -147,6 +147,13 @@ def check_when(arguments: argparse.Namespace) -> None:
         raise BadRequest(message)
 
 
+def check_times(scheduler: SchedulerClient, arguments: argparse.Namespace) -> None:
+    """Have a schedule refused that never comes, before anything is said or sent of its job."""
+    if arguments.schedule is not None:
+        zone = arguments.time_zone or local_zone()
+        scheduler.send(schedule_calls.schedule_times(arguments.schedule, zone))
+
+
 def put(
     scheduler: SchedulerClient,
     arguments: argparse.Namespace,

@@ -65,6 +65,7 @@ def submit(arguments: argparse.Namespace) -> int:
     schedules.check_when(arguments)
     wish = _wish(arguments)
     with connect(arguments) as scheduler:
+        schedules.check_times(scheduler, arguments)
         named = arguments.profile
         profile = None if named is None else profiles.chosen(scheduler, named)
         if profile is not None:

@@ -170,6 +170,9 @@ def test_runs_of_a_schedule_are_said_to_borrow_because_of_their_kind_and_nobody_
     assert "would start" not in said
     inside = cli(*train, "--schedule", "0 2 * * *", "--in-guarantee", "--overwrite")
     assert "Borrowed" not in inside.err
+    never = cli(*train, "--schedule", "61 2 * * *", "--overwrite")
+    # Nothing is said of a job that is not made.
+    assert (never.code, "Borrowed" in never.err, "minute" in never.err) == (2, False, True)
 
 
 @pytest.mark.parametrize(
