@@ -116,7 +116,8 @@ def test_once_the_gpu_is_returned_nothing_counts_any_more(lab: LabServer, open_l
     expect(panel).to_contain_text(
         "Your notebook was idle for 1 h: its server was stopped and the GPU returned."
     )
-    expect(section(page, "My GPU")).to_contain_text(re.compile(r"GPU was returned at \d\d:\d\d\."))
+    # When, only the hub knows: it may be a minute later than was announced.
+    expect(section(page, "My GPU")).to_contain_text("The GPU was returned.")
     expect(panel).to_contain_text(re.compile(r"Data from \d+ s ago\."))
     stale = panel.locator(".gc-mod-stale")
     expect(stale.get_by_role("heading", name="Jobs")).to_be_visible()

@@ -96,7 +96,8 @@ function Tile({ lease }: { lease: ILease | null }): React.JSX.Element {
     return (
       <p className="gc-Tile gc-Muted">
         {model.gone === null
-          ? msg.returnedAt(lease?.idle?.returns_ms ?? now)
+          ? // When, the hub tells: what was announced is no time of a stop.
+            msg.returned()
           : msg.stoppedTitle(model.gone)}
       </p>
     );

@@ -22,7 +22,8 @@ function drawn(
   state: string,
   keepsLeft: number,
   connection = 'ok',
-  trouble: string | null = null
+  trouble: string | null = null,
+  returnedAfterMs: number | null = null
 ): string {
   const idle = {
     idle_since_ms: 0,
@@ -37,7 +38,7 @@ function drawn(
     usage: new UsageHistory(),
     clock: { now: () => NOW },
     gone: null,
-    returnedAfterMs: null,
+    returnedAfterMs,
     isSimulated: false,
     sharedAccount: false
   };
@@ -50,6 +51,12 @@ function drawn(
     )
   );
 }
+
+it('names no time of the return before the hub told it', () => {
+  const page = drawn('warned', 2, 'lost', null, 60 * 60_000);
+
+  expect(page).toContain('The GPU was returned.');
+});
 
 it('offers what the notice offers for as long as the countdown runs', () => {
   const page = drawn('warned', 2);

@@ -184,8 +184,8 @@ export function sliceMessages(trans: TranslationBundle) {
       return trans.__('Server stopped: start again');
     },
 
-    returnedAt(ms: number): string {
-      return trans.__('The GPU was returned at %1.', clock(ms));
+    returned(): string {
+      return trans.__('The GPU was returned.');
     },
 
     // --- idle notification (A8) ---------------------------------------------------------------
