@@ -67,6 +67,23 @@ def test_the_form_asks_by_memory_and_for_what_happens_at_a_stop(
     assert width[0] <= width[1]
 
 
+def test_the_function_that_is_proposed_follows_edits_that_are_not_saved(open_lab: Open) -> None:
+    page = open_lab()
+    part = section(page, "Train").get_by_label("Part of it")
+    expect(part).to_have_value("train")
+    page.locator(".jp-CodeCell .cm-content").first.click()
+    keyboard = page.keyboard
+    keyboard.press("ControlOrMeta+Home")
+    keyboard.type("model.train()\n")
+    # Of all that follows, Lab only says that the content is another: it is unsaved already.
+    expect(page.locator(".lm-TabBar-tab.jp-mod-dirty")).to_be_visible()
+    expect(part).to_have_value("train")
+    keyboard.type("if model: train(None)\n")
+    keyboard.press("Shift+Home")
+    keyboard.press("Delete")
+    expect(part).to_have_value("")
+
+
 def test_a_plan_fills_the_form(lab: LabServer, open_lab: Open) -> None:
     train = section(open_lab(theme="JupyterLab Dark"), "Train")
     train.get_by_role("button", name="Advise").click()
