@@ -26,8 +26,8 @@ from gpucommons.scheduler.service.in_memory.refused_reports import RefusedReport
 KNOWN_FOR_MS = 30_000
 #: So is its word that a token is unknown: a new token may be seconds old.
 UNKNOWN_FOR_MS = 3_000
-#: A service of the hub is believed for so long while the hub answers nobody: a hub that goes down
-#: ends its users' servers, and their leases with them.
+#: A service that the hub knew is believed for so long after it last answered anybody: a hub that goes down
+#: ends its users' servers, and their leases with them, of which its spawner may not have spoken for hours.
 SERVICE_KNOWN_FOR_MS = 300_000
 _REMEMBERED = 10_000
 _SCHEMES = ("token", "bearer")
@@ -190,6 +190,8 @@ class HubAuthenticator:
         self._now_ms = now_ms
         self._culler = culler
         self._known: OrderedDict[bytes, _Remembered] = OrderedDict()
+        #: When it last answered, whoever's token it was.
+        self._heard_ms = 0
 
     async def identify(self, credentials: Credentials) -> Identity | None:
         """See :class:`Authenticator`."""
@@ -207,6 +209,7 @@ class HubAuthenticator:
             if found is None or credentials.fresh or not self._still_service(found):
                 raise
             return found.identity
+        self._heard_ms = self._now_ms()
         identity = None
         if user is not None and not _NUMBERED.fullmatch(user.name):
             identity = identity_of(user, culler=self._culler)
@@ -218,10 +221,10 @@ class HubAuthenticator:
         return identity
 
     def _still_service(self, found: _Remembered) -> bool:
-        """A service, whose token is fixed, that the hub knew a moment ago."""
+        """A service, whose token is fixed, of a hub that was there a moment ago."""
         if found.identity is None or found.identity.kind is not PrincipalKind.HUB_SERVICE:
             return False
-        return self._now_ms() < found.until_ms - KNOWN_FOR_MS + SERVICE_KNOWN_FOR_MS
+        return self._now_ms() < self._heard_ms + SERVICE_KNOWN_FOR_MS
 
 
 def identity_of(user: HubUser, *, culler: str) -> Identity:

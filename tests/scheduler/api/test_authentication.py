@@ -110,6 +110,21 @@ async def test_a_hub_that_goes_down_still_ends_the_leases_of_its_servers(
         await authenticator.identify(spawner)
 
 
+async def test_a_spawner_that_was_silent_for_hours_still_ends_leases_when_its_hub_goes_down(
+    hub: FakeHubServer, clock: Clock, authenticator: HubAuthenticator
+) -> None:
+    spawner = Credentials(token="hub-token")
+    known = await authenticator.identify(spawner)
+    clock.now_ms = hours_ms = 3 * 3_600_000
+    await authenticator.identify(Credentials(token="culler-token"))
+    hub.status = 502
+    clock.now_ms += 1000
+    assert await authenticator.identify(spawner) == known
+    clock.now_ms = hours_ms + SERVICE_KNOWN_FOR_MS
+    with pytest.raises(Unavailable):
+        await authenticator.identify(spawner)
+
+
 async def test_an_admin_who_was_demoted_writes_nothing(
     hub: FakeHubServer, http: httpx.AsyncClient
 ) -> None:
