@@ -25,7 +25,7 @@ STOPPING_WORDS: Mapping[str, str] = {
     "preempt": "stopping for others",
     "resize": "stopping for others",
     "move": "stopping, to go on elsewhere",
-    "grow": "stopping, to go on with more workers",
+    "grow": "stopping, to go on with another number of workers",
     "drill": "stopping for a test",
     "spot": "stopping, its node is taken back",
 }

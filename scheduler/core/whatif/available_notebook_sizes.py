@@ -163,7 +163,9 @@ def _lent(cycle: CycleState, ask: Workload, pool: PoolName, said: _Said) -> Offe
     return said(
         availability=Availability.WAIT,
         code="lent-others-free" if is_free else "lent",
-        text=f"{text}; other GPUs are free now, but they are not {team}'s" if is_free else text,
+        text=f"{text}; other GPUs are free now, but not for {team}'s notebooks"
+        if is_free
+        else text,
         values={"seconds": seconds, "team": team} if is_free else {"seconds": seconds},
         lent=True,
     )

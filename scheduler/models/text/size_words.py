@@ -22,7 +22,7 @@ SENTENCES = {
     "lent": gettext_noop("yours, back in %(seconds)s s: lent to training, which makes room"),
     "lent-others-free": gettext_noop(
         "yours, back in %(seconds)s s: lent to training, which makes room; other GPUs are free now, but"
-        " they are not %(team)s's"
+        " not for %(team)s's notebooks"
     ),
 }
 

@@ -113,7 +113,7 @@ def test_the_bar_makes_room_for_what_is_borrowed(cluster: Any) -> None:
         ("borrowed", 75, 25),
     ]
     assert row.in_use == "2 in notebooks, 4 guaranteed, 2 borrowed"
-    assert row.own == "8, quota 6 GPUs"
+    assert row.own == "6 of 6 GPUs"
 
 
 def test_two_notebooks_on_halves_are_one_gpu_of_the_teams_own_six(cluster: Any) -> None:
@@ -128,6 +128,16 @@ def test_two_notebooks_on_halves_are_one_gpu_of_the_teams_own_six(cluster: Any) 
     row = quota_tables([team.model_copy(update={"use": [use]})], cluster.pools().pools)[0].rows[0]
 
     assert (row.in_use, row.own) == ("1 in notebooks", "1 of 6 GPUs")
+
+
+def test_a_team_that_borrows_and_uses_none_of_its_own_has_all_of_it_left(cluster: Any) -> None:
+    team = cluster.teams().teams[0]
+    held = {"fixed_used_milli_gpu": 0, "guaranteed_used_milli_gpu": 0, "borrowed_milli_gpu": 6000}
+    use = team.use[0].model_copy(update=held)
+
+    row = quota_tables([team.model_copy(update={"use": [use]})], cluster.pools().pools)[0].rows[0]
+
+    assert (row.in_use, row.own) == ("6 borrowed", "0 of 6 GPUs")
 
 
 def test_a_team_without_a_quota_is_said_to_have_none(cluster: Any) -> None:

@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.model.state_words import job_words
         ("preempt", "stopping for others"),
         (StopCause.SHRINK_FOR_OTHERS, "stopping for others"),
         (StopCause.MOVE, "stopping, to go on elsewhere"),
-        (StopCause.OWN_SIZE, "stopping, to go on with more workers"),
+        (StopCause.OWN_SIZE, "stopping, to go on with another number of workers"),
         (StopCause.DRILL, "stopping for a test"),
         (StopCause.SPOT, "stopping, its node is taken back"),
         (StopCause.CONFINE, "stopping"),

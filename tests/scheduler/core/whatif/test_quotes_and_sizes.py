@@ -26,7 +26,7 @@ from gpucommons.scheduler.errors import UnknownTeam
 
 VISION, ANN = TeamName("vision"), UserName("ann")
 LENT = "yours, back in 60 s: lent to training, which makes room"
-BESIDE = "other GPUs are free now, but they are not vision's"
+BESIDE = "other GPUs are free now, but not for vision's notebooks"
 
 
 def sizes(world: World, user: str = "ann") -> dict[int, tuple[str, str]]:
