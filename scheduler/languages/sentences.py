@@ -40,6 +40,7 @@ _VALUES = {
     "number": r"[\d.,<⅛¼⅜½⅝¾⅞]+",
     "gpus": r"[\d.,⅛¼⅜½⅝¾⅞]+ GPUs?",
     "span": r"\d+ (?:s|min|h|d)",
+    "size": r"[\d.]+ (?:KiB|MiB|GiB)",
     "speed": r"[\d.,–e+-]+(?: k)? (?:tokens/s|samples/s|GB/s)",
     "names": r"[^;:()]+?",
     "text": r".+?",
@@ -175,6 +176,8 @@ class Reading:
             # A space between thousands, as on all pages; the decimal sign as the catalogue writes one.
             spaced = value.replace(",", "\N{NARROW NO-BREAK SPACE}")
             return spaced.replace(".", gettext("1.5")[1])
+        if kind == "size":
+            return value.replace(".", gettext("1.5")[1])
         if kind == "list":
             return self._list(value)
         return self._phrase(value) if kind == "words" else value

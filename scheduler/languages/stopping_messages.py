@@ -44,6 +44,11 @@ _BEFORE_START = (
         " If that fails, %(anew_words)s."
     ),
     _("Safe to borrow: %(job)s, of the same code, was stopped and went on (%(span)s)."),
+    _(
+        "If it is stopped before it saved a checkpoint: its memory is saved, unless it is more than"
+        " %(most_size)s or holds what cannot be saved, and it goes on where it stopped. Else"
+        " %(anew_words)s."
+    ),
 )
 #: Whether a stop was followed by going on.
 _SEEN = (
@@ -79,6 +84,16 @@ _CAUSES = (
     _("for %(job)s (it waits for room)"),
     _("to go on with 1 worker"),
     _("to go on with %(number)s workers"),
+    _("by %(user)s"),
+    _("to make room for %(job)s, and goes on elsewhere"),
+    _("to make room for a job of %(team)s, and goes on elsewhere"),
+    _("to go on with 1 worker %(cause_words)s"),
+    _("to go on with %(number)s workers %(cause_words)s"),
+    _("to see that it can be stopped and goes on"),
+    _("because its test failed, and goes on inside the guarantee of %(team)s"),
+    _("because the cloud takes %(node)s back in %(span)s"),
+    _("%(cause_words)s, left with exit status 0"),
+    _("%(cause_words)s, had to be killed"),
 )
 _GOES_ON = (
     _("goes on from %(unit)s %(number)s"),
@@ -87,6 +102,17 @@ _GOES_ON = (
     _("starts its command anew and finds the files that it wrote, if any are kept"),
     _("starts over"),
     _("starts over, because it has saved no checkpoint"),
+    _("starts over, because it has saved no checkpoint and changed no file in its working folder"),
+    _("goes on where it stopped. %(saved_size)s of memory saved in %(span)s. 0 steps lost"),
+    _("goes on where it stopped: its memory is saved when it is stopped"),
+    _("goes on where it stopped: %(saved_size)s of its memory is saved"),
+    _(
+        "goes on where it stopped: its memory is saved when it is stopped; if that fails, it %(how_words)s"
+    ),
+    _(
+        "goes on where it stopped: its memory is saved when it is stopped, unless it is more than"
+        " %(most_size)s or holds what cannot be saved; then it %(how_words)s"
+    ),
     _("%(how_words)s; at most %(span)s of work since then is repeated"),
     _("%(how_words)s; %(span)s of work is lost"),
     _("%(how_words)s; %(span)s of work is lost, unless its script goes on from files of its own"),
@@ -100,8 +126,13 @@ _ENDS = (
     _("It ended with exit status %(number)s"),
     _("Stopped %(cause_words)s"),
     _("Stopped %(cause_words)s: %(how_words)s"),
-    _("Stopped %(cause_words)s, left with exit status 0: %(how_words)s"),
-    _("Stopped %(cause_words)s, had to be killed: %(how_words)s"),
+    _("Paused %(cause_words)s"),
+    _("Paused %(cause_words)s: %(how_words)s"),
+    _("Cancelled %(cause_words)s"),
+    _("Not all workers ran within %(span)s"),
+    _("It ran longer than its limit of %(span)s"),
+    _("It ran longer than its limit of %(span)s, %(number)s attempts together"),
+    _("A node of its gang, %(node)s, was lost"),
 )
 PHRASES = (
     _("other teams can take it back, and it waits again"),

@@ -116,7 +116,7 @@ def _leaves_what_it_borrows(cycle: CycleState, workload: Workload) -> Workload:
     attempt = workload.current
     if attempt is None or attempt.hold_class is not HoldClass.OVER_QUOTA:
         return workload
-    text = f"because its test failed: it goes on inside the guarantee of {workload.spec.team}"
+    text = f"because its test failed, and goes on inside the guarantee of {workload.spec.team}"
     return notice.end_soon(cycle, workload, why=StopCause.CONFINE, text=text)
 
 
