@@ -217,7 +217,7 @@ def _card(
         wait="/".join(filter(None, (value, context.server_name))) if waits else "",
         wait_text=_wait_text(size),
         usual=usual == size.milli_gpu,
-        soon=size is _soonest(offer),
+        soon=size is _soonest(offer, context.last or {}, usual),
     )
 
 
@@ -228,10 +228,16 @@ def _wait_text(size: SizeView) -> tuple[str, str]:
     return gettext("Wait in line"), gettext("Wait in line for %(gpu)s GPU", gpu=gpu)
 
 
-def _soonest(offer: OfferView) -> SizeView | None:
-    """The smallest size that comes back from training, where none starts at once."""
+def _soonest(offer: OfferView, last: Mapping[str, object], usual: int | None) -> SizeView | None:
+    """What comes back from training, where no size starts at once: that of the last start, else the usual
+    one, else the smallest.
+    """
     lent = (size for size in offer.sizes if size.lent) if offer.lent_for_s() is not None else ()
-    return min(lent, key=lambda size: size.milli_gpu, default=None)
+
+    def order(size: SizeView) -> tuple[bool, bool, int]:
+        return not _is_again(offer, size, last), size.milli_gpu != usual, size.milli_gpu
+
+    return min(lent, key=order, default=None)
 
 
 def _value(offer: OfferView, size: SizeView) -> str:

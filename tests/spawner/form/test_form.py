@@ -109,6 +109,10 @@ def test_what_is_seconds_away_stands_out_where_nothing_starts_at_once() -> None:
     ]
     soon = {**OFFER, "win_back_s": 20, "sizes": lent}
     assert filled(page(soon)) == ["vision/gpu/500"]
+    # That of the last start, else the usual one.
+    whole = replace(CONTEXT, last={"milli_gpu": 1000})
+    assert filled(page(soon, whole, usual_milli_gpu=500)) == ["vision/gpu/1000"]
+    assert filled(page(soon, usual_milli_gpu=1000)) == ["vision/gpu/1000"]
     assert filled(page({**soon, "sizes": [*lent, OFFER["sizes"][0]]})) == []
     assert filled(page(OFFER)) == []
 
