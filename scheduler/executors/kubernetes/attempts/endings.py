@@ -124,7 +124,7 @@ def _by_itself(seen: Seen) -> AttemptEnded | None:
     attempt_id = seen.attempt.attempt_id
     for pod in _in_order(seen):
         if pod.end.reason in sentences.NEVER_RAN or _not_begun(pod):
-            text = sentences.could_not_run(pod.end)
+            text = sentences.could_not_run(pod.end, pod.command)
             return AttemptEnded(attempt_id=attempt_id, exit_code=None, start_failed=True, text=text)
     for pod in _in_order(seen):
         # What the cluster took away says nothing about the job: it is tried again.
@@ -139,7 +139,7 @@ def _by_itself(seen: Seen) -> AttemptEnded | None:
 
 def _not_begun(pod: PodSeen) -> bool:
     return pod.exit_code in (NOT_FOUND, NOT_EXECUTABLE) and bool(
-        sentences.not_begun(pod.end.message)
+        sentences.not_begun(pod.end.message, pod.command)
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Sequence
 
 from gpucommons.gpu.hibernation.containers import DEVICE_LACKING, PROFILE_LACKING
 from gpucommons.scheduler.executors.kubernetes.objects.names import PYTHON
@@ -32,8 +33,10 @@ UNCERTAIN = frozenset({"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"
 #: The container ended without ever having been the job's command.
 NEVER_RAN = frozenset({"StartError", "ContainerCannotRun"})
 
+#: As Python writes a command.
+_NAMED = r"(?:'[^\r\n]{1,400}'|\"[^\r\n]{1,400}\")"
 #: A command or a path. A program can write such a message, so it has room for no sentence of its own.
-_NAMED = r"'[\w./@+:=~,%-]{1,200}'"
+_PLAIN = re.compile(r"'[\w./@+:=~,%-]{1,200}'")
 _NOT_BEGUN = re.compile(
     rf"{NOT_BEGUN}(?:there is no (?P<missing>{_NAMED}) in this environment"
     rf"|(?P<barred>{_NAMED}) cannot be run: (?P<why>.{{1,100}}))"
@@ -146,22 +149,24 @@ def cannot(order: str, message: str) -> str:
     return f"{_CANNOT[order]}: {refused(message)}. Whoever runs the cluster must allow it{again}."
 
 
-def not_begun(message: str) -> str:
+def not_begun(message: str, command: Sequence[str] = ()) -> str:
     """Why what stands above a command could not begin it, by what a pod left; empty where that says no such thing.
 
-    A program can leave the same word. So it is understood, and nothing of it is repeated but the command's name.
+    A program can leave the same word. So it is understood, and nothing of it is repeated but the name of a
+    command: any name of those in ``command``, which the pod was to run, else one that has no room for a sentence.
     """
     found = _NOT_BEGUN.fullmatch(message.strip())
-    if found is None:
+    named = "" if found is None else found["missing"] or found["barred"]
+    if found is None or (_PLAIN.fullmatch(named) is None and named not in map(repr, command)):
         return ""
     if found["missing"]:
         return f"There is no {found['missing']} in this environment"
     return f"{found['barred']} cannot be run: {found['why']}" if found["why"] in _REASONS else ""
 
 
-def could_not_run(why: Why) -> str:
+def could_not_run(why: Why, command: Sequence[str] = ()) -> str:
     """Why a container ended that never became the job's command."""
-    if reason := not_begun(why.message):
+    if reason := not_begun(why.message, command):
         return reason
     found = _EXECUTABLE.search(why.message)
     if (found and "not found" in why.message) or (found and "no such file" in why.message):

@@ -21,6 +21,7 @@ from gpucommons.scheduler.executors.kubernetes.objects.quantities import (
     cpu_of,
     memory_of,
 )
+from gpucommons.scheduler.in_pod.worker import NOT_EXECUTABLE, NOT_FOUND
 
 Document = Mapping[str, Any]
 
@@ -73,6 +74,8 @@ class PodSeen:
     started: bool = False
     #: Of the job's command, once it ended.
     exit_code: int | None = None
+    #: What its container was to run, of one that may not have been able to.
+    command: tuple[str, ...] = ()
     #: As the API writes times: they compare as text.
     finished_at: str = ""
     #: Why it ended, where the container says so: ``OOMKilled``, ``StartError``.
@@ -216,6 +219,7 @@ def read_pod(pod: Document) -> PodSeen | None:
         started=("running" in state and told.get("started") is not False)
         or (ended is not None and bool(ended.get("startedAt"))),
         exit_code=None if ended is None else ended.get("exitCode"),
+        command=_command(container, ended or {}),
         finished_at="" if ended is None else ended.get("finishedAt") or "",
         end=_why(ended) if ended is not None else _why(status),
         waiting=_waiting(status),
@@ -229,6 +233,13 @@ def read_pod(pod: Document) -> PodSeen | None:
         placed=names.NODE in (notes := meta.get("annotations") or {}),
         uses=uses_of(notes.get(names.SLOTS, ""), notes.get(names.DEVICES, "")),
     )
+
+
+def _command(container: Document, ended: Document) -> tuple[str, ...]:
+    """Of thousands of pods it is not kept; ``$$`` is how the API writes a dollar sign."""
+    if ended.get("exitCode") not in (NOT_FOUND, NOT_EXECUTABLE):
+        return ()
+    return tuple(one.replace("$$", "$") for one in container.get("command") or ())
 
 
 def _whole(quantity: Any) -> bool:

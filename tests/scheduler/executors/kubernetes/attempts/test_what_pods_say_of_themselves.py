@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from cluster_objects import JOB, a_job_seen, an_attempt, an_ended_pod
+from cluster_objects import JOB, a_job_seen, a_pod, an_attempt, an_ended_pod
 
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.executors.kubernetes.attempts import endings
 from gpucommons.scheduler.executors.kubernetes.attempts.observed_state import Seen
-from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import Why
+from gpucommons.scheduler.executors.kubernetes.objects import names
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import Why, read_pod
 from gpucommons.scheduler.in_pod.worker import NOT_BEGUN, NOT_EXECUTABLE, NOT_FOUND
 
 
@@ -41,3 +42,21 @@ def test_a_command_that_its_system_refuses_is_named_with_the_systems_reason(reas
     said = Why(reason="Error", message=f"{NOT_BEGUN}'train' cannot be run: {reason}")
     end = _end_of(NOT_EXECUTABLE, said)
     assert (end.start_failed, end.text) == (True, f"'train' cannot be run: {reason}")
+
+
+@pytest.mark.parametrize(
+    "name", ["$PYTHON", "my train.sh", "/data/ann (old)/run.sh", "ann's.sh", 'a "b".sh']
+)
+def test_a_command_of_any_name_that_could_not_be_begun_is_a_failed_start(name: str) -> None:
+    said = f"{NOT_BEGUN}there is no {name!r} in this environment"
+    ended = {"exitCode": NOT_FOUND, "reason": "Error", "message": said}
+    command = ["python3", "-m", "worker", "--", name.replace("$", "$$"), "--lr"]
+    pod = a_pod(0)
+    pod["spec"]["containers"][0]["command"] = command
+    pod["status"] = {
+        "containerStatuses": [{"name": names.CONTAINER, "state": {"terminated": ended}}]
+    }
+    seen = read_pod(pod)
+    assert seen is not None
+    end = endings.end_of(Seen(attempt=an_attempt(), jobs={JOB: a_job_seen()}, pods={0: seen}))
+    assert (end.start_failed, end.text) == (True, f"There is no {name!r} in this environment")
