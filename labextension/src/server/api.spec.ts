@@ -190,10 +190,15 @@ describe('a start again by the hub', () => {
   it('is known by where it leads', async () => {
     expect(await starts('/hub/spawn-pending/ada?opt-again=1')).toBe(true);
     expect(await starts('/user/ada/lab')).toBe(true);
+    // Its turn in line starts it: a page beside would only be followed by a second Lab.
+    expect(await starts('/services/gpucommons/ticket/0190')).toBe(true);
   });
 
   it('is none where it asks something first, or fails', async () => {
     expect(await starts('/hub/spawn/ada')).toBe(false);
+    expect(await starts('/services/gpucommons/ticket?milli_gpu=500')).toBe(
+      false
+    );
     expect(await starts('/hub/login?next=%2Fhub%2F')).toBe(false);
     expect(await starts('/hub/spawn-pending/ada', 500)).toBe(false);
   });

@@ -25,8 +25,8 @@ import {
   ServerMessage
 } from './types';
 
-/** In the address of the hub's page of a server that starts. */
-const PENDING = '/hub/spawn-pending/';
+/** In the address of the hub's page of a server that starts, or of the one of its place in line. */
+const STARTS = /\/hub\/spawn-pending\/|\/ticket\//;
 /** How a hub answers in place of a server that does not run, with addresses in place of a reason. */
 const GONE = 424;
 /** Before JupyterHub 4, with the second. */
@@ -261,12 +261,12 @@ export class Api {
     }
   }
 
-  /** Have the hub start this server at that page of its; false where it asks something first, or fails. */
+  /** Have the hub start this server, or get it into line; false where it asks something first, or fails. */
   async startAgain(startUrl: string): Promise<boolean> {
     const settings = this._settings;
     try {
       const { ok, url } = await visit(settings, startUrl);
-      return ok && (url.startsWith(settings.baseUrl) || url.includes(PENDING));
+      return ok && (url.startsWith(settings.baseUrl) || STARTS.test(url));
     } catch {
       return false;
     }

@@ -168,7 +168,7 @@ export function sliceMessages(trans: TranslationBundle) {
 
     startsHere(): string {
       return trans.__(
-        'This tab goes on when the server is back. If nothing starts:'
+        'This tab goes on when the server is back. If it waits in line, or nothing starts:'
       );
     },
 
