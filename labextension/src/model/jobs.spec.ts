@@ -181,12 +181,12 @@ describe('a row of the list', () => {
     const attempts = [makeAttempt({ stop })];
 
     expect(jobRow(makeJob({ attempts }), 0, msg).sentence).toBe(
-      'Will be stopped in 120 s for nlp (its guarantee).'
+      'Will be stopped in 90 s for nlp (its guarantee).'
     );
     expect(
       jobRow(makeJob({ attempts, way_to_go_on: WAY }), 0, msg).sentence
     ).toBe(
-      'Will be stopped in 120 s for nlp (its guarantee). Goes on from step 5,430.'
+      'Will be stopped in 90 s for nlp (its guarantee). Goes on from step 5,430.'
     );
   });
 

@@ -181,11 +181,13 @@ export function stopWords(
   nowMs: number,
   msg: Messages
 ): string {
+  const isAhead = isForOthers(stop) && nowMs < stop.term_ms;
+  // SIGTERM ends most scripts at once; whoever saves has the time after it.
   return msg.stopIn(
-    stop.kill_ms - nowMs,
+    (isAhead ? stop.term_ms : stop.kill_ms) - nowMs,
     isForOthers(stop) ? stop.text : inside(stop.text),
     wayWords(job),
-    isForOthers(stop) && nowMs < stop.term_ms
+    isAhead
   );
 }
 

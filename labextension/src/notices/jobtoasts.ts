@@ -77,7 +77,7 @@ export class JobToasts {
   /** The stop and how the job goes on: whole where it fits, and else where to read it. */
   private _stopWords(job: IJob, stop: IStop): string {
     const told = (way: string) =>
-      `${job.name}: ${this._tells.msg.stopAt(stop.kill_ms, stop.text, way)}`;
+      `${job.name}: ${this._tells.msg.stopAt(stop.term_ms, stop.text, way)}`;
     const whole = told(wayWords(job));
     return whole.length <= TOAST_CHARACTERS
       ? whole
