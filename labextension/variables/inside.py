@@ -81,15 +81,19 @@ def variables_of(shell: Any) -> dict[str, Any]:
     return {
         name: value
         for name, value in shell.user_ns.items()
-        if not name.startswith("_") and hidden.get(name, nothing) is not value
+        if isinstance(name, str)
+        and not name.startswith("_")
+        and hidden.get(name, nothing) is not value
     }
 
 
 def kind_of(value: Any) -> str:
     """``import`` (lies elsewhere), ``definition`` (was written in the notebook) or ``data``."""
-    if isinstance(value, types.ModuleType):
+    # By its type: isinstance also asks the value's own __class__, which may raise.
+    kind = type(value)
+    if issubclass(kind, types.ModuleType):
         return "import"
-    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+    if issubclass(kind, (type, types.FunctionType, types.BuiltinFunctionType)):
         own = getattr(value, "__module__", None) == "__main__"
         return "definition" if own else "import"
     return "data"
@@ -107,7 +111,7 @@ def in_order(variables: dict[str, Any]) -> list[tuple[str, list[str], Any]]:
 def _roughly(value: Any) -> int:
     try:
         return sys.getsizeof(value)
-    except Exception:  # noqa: BLE001 - whatever a user's class does
+    except BaseException:  # noqa: BLE001 - whatever a user's class does
         return 0
 
 

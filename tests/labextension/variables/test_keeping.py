@@ -160,6 +160,42 @@ async def test_a_fresh_kernel_has_the_old_ones_variables_back(
     }
 
 
+STRANGE = """
+import weakref, threading
+
+class Thing: pass
+class Liar:
+    @property
+    def __class__(self): raise RuntimeError("none of yours")
+class Sizeless:
+    def __sizeof__(self): raise KeyboardInterrupt
+
+gone = Thing()
+proxy = weakref.proxy(gone)
+del gone
+liar, sizeless, lock = Liar(), Sizeless(), threading.Lock()
+lock.acquire()
+globals()[7] = 2
+model = [1, 2, 3]
+"""
+
+
+async def test_a_value_that_cannot_be_looked_at_costs_no_other(
+    kernels: tuple[Kernel, Kernel], folders: Folders
+) -> None:
+    """A dead weak reference raises wherever it is touched, and a name may be a number."""
+    old, new = kernels
+    await old.run(STRANGE)
+    stored = await keep(folders, old)
+    assert {"model", "lock", "Thing"} <= set(stored.kept)
+    assert "proxy" in {one.name for one in stored.lost}
+    await loaded(folders, new)
+    assert await new.run("", model="model", held="lock.locked()") == {
+        "model": "[1, 2, 3]",
+        "held": "True",
+    }
+
+
 async def test_files_are_the_users_alone(kernels: tuple[Kernel, Kernel], folders: Folders) -> None:
     await kernels[0].run("secret = 1")
     await keep(folders, kernels[0])
