@@ -16,6 +16,8 @@ from gpucommons.scheduler.tracing.harmless import harmless
 #: What is polled or reported many times a minute would bury the rest, and starts nothing.
 _STARTS = re.compile(r"^POST /v1/(jobs|leases|pipelines|schedules|sweeps)(/|$)")
 
+_AT_WILL = frozenset({"baggage", "tracestate"})
+
 
 class RequestSpans:
     """See :class:`gpucommons.scheduler.api.observing.Spans`."""
@@ -33,13 +35,18 @@ class RequestSpans:
             span = self._tracer.start_span(
                 method,
                 # By OTEL_PROPAGATORS: W3C's headers unless that says otherwise.
-                extract(headers, Context()),
+                extract(_of_trace(headers), Context()),
                 kind=SpanKind.SERVER,
                 start_time=self._now_ns(),
                 attributes={"http.request.method": method, "gpucommons.request_id": request_id},
             )
             return RequestSpan(span, method, self._now_ns)
         return None
+
+
+def _of_trace(headers: Mapping[str, str]) -> dict[str, str]:
+    """Without what a caller may write at will: baggage is logged where it is wrong, and tracestate exported."""
+    return {name: value for name, value in headers.items() if name.lower() not in _AT_WILL}
 
 
 class RequestSpan:
@@ -54,6 +61,9 @@ class RequestSpan:
 
     def end(self, route: str, status: int) -> None:
         """It was answered; the route's template, for addresses hold names."""
+        if status == HTTPStatus.UNAUTHORIZED:
+            # Not ended, so not exported: whoever has no token also decides what is sampled.
+            return
         with harmless():
             if route:
                 self._span.update_name(f"{self._method} {route}")

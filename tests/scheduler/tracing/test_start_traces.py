@@ -335,6 +335,21 @@ async def test_a_caller_that_samples_nothing_has_no_trace(
     assert [one.name for one in traced.made()] == ["cycle"]
 
 
+async def test_of_a_stranger_nothing_is_made_or_logged(
+    traced: Traced, http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    at_will = {"baggage": "x" * 40_000, "tracestate": "user=anything"}
+    asked = a_request(role={"milli_gpu": 1000}).model_dump(mode="json")
+    stranger = {**at_will, "traceparent": CALLED["traceparent"]}
+    assert (await http.post("/v1/jobs", json=asked, headers=stranger)).status_code == 401
+    assert traced.made() == []
+    await http.post("/v1/jobs", json=asked, headers={**CALLED, **at_will})
+    (span,) = (one for one in traced.made(CALLER) if one.kind is SpanKind.SERVER)
+    assert span.context is not None
+    assert not span.context.trace_state
+    assert "xxxx" not in caplog.text
+
+
 async def test_an_exporter_that_fails_disturbs_no_start(
     traced: Traced, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
