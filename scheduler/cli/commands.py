@@ -72,8 +72,8 @@ def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gpucommons",
         description="Share GPUs between notebooks and training jobs.",
-        epilog="Exit codes: 0 done, 1 refused, 2 bad command line or file, 3 no scheduler, 4 no such"
-        " thing, 5 not allowed.",
+        epilog="Exit codes: 0 done, 1 refused as things are, 2 bad command line or file, or what can never"
+        " run as it is written, 3 no scheduler, 4 no such thing, 5 not allowed.",
     )
     about = "show program's version number and exit"
     parser.add_argument(_VERSION, action=_Version, nargs=0, dest=argparse.SUPPRESS, help=about)

@@ -39,6 +39,7 @@ EXCLUDED_FOLDERS = frozenset({"__pycache__", "node_modules"})
 _CHECKPOINTS = "checkpoints"
 
 _MIB = 1024 * 1024
+HIDDEN = "is hidden"
 _UNREADABLE = "cannot be read"
 _MADE_ANEW = "is made anew by programs"
 _BY_NAME = f"is named {_CHECKPOINTS}"
@@ -323,7 +324,7 @@ def _folder_reason(name: str, parent_fd: int) -> str | None:
     if stat.S_ISLNK(status.st_mode):
         return "is a link"
     if name.startswith("."):
-        return "is hidden"
+        return HIDDEN
     if name in EXCLUDED_FOLDERS:
         return _MADE_ANEW
     if name == _CHECKPOINTS:
@@ -361,7 +362,7 @@ def _file(path: str, name: str, folder_fd: int) -> _Entry | ExcludedFile:
         reason = "is not a regular file"
     elif name.startswith("."):
         # Hidden files hold secrets more often than code.
-        reason, size_bytes = "is hidden", status.st_size
+        reason, size_bytes = HIDDEN, status.st_size
     elif status.st_size > MAX_FILE_BYTES:
         reason, size_bytes = f"is larger than {MAX_FILE_BYTES // _MIB} MiB", status.st_size
         linkable = True

@@ -60,11 +60,21 @@ def copied(packed: Packed, job: FileJob, watched: Iterable[Path]) -> Iterator[st
 
 def named(packed: Packed) -> Iterator[str]:
     """What stays behind, in lines; results of earlier jobs are counted."""
-    own = [file for file in packed.excluded if not file.is_result]
+    hidden = [
+        amounts.shown(file.path) for file in packed.excluded if file.reason == snapshot.HIDDEN
+    ]
+    if hidden:
+        # In a home these are many, and nobody's own: they would bury what a job may miss.
+        more = len(hidden) - _LISTED
+        names = ", ".join(hidden[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+        yield f"left out, hidden: {names}"
+    own = [
+        file for file in packed.excluded if not file.is_result and file.reason != snapshot.HIDDEN
+    ]
     yield from (f"left out: {amounts.shown(file.path)} {file.reason}" for file in own[:_LISTED])
     if len(own) > _LISTED:
         yield f"left out: {len(own) - _LISTED} more"
-    if results := len(packed.excluded) - len(own):
+    if results := sum(file.is_result for file in packed.excluded):
         yield f"left out: results of earlier jobs: {results}"
 
 

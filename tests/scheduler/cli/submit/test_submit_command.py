@@ -159,10 +159,13 @@ def test_a_bad_name_is_refused_in_words(cli: Cli, script: Path) -> None:
 def test_what_stays_behind_is_said(cli: Cli, script: Path) -> None:
     (script.parent / "data").symlink_to("/etc")
     os.mkfifo(script.parent / "pipe")
+    (script.parent / ".npm").mkdir()
+    (script.parent / ".env").write_text("TOKEN=1")
 
     done = cli("submit", str(script))
 
     assert done.code == 0
+    assert "left out, hidden: .npm, .env\n" in done.err
     assert "left out: data is a link\n" in done.err
     assert "left out: pipe is not a regular file\n" in done.err
 
