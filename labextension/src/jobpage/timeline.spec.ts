@@ -138,6 +138,17 @@ describe('what happened', () => {
     );
   });
 
+  it.each(['admitted', 'starting'])(
+    'calls the wait of a job without an attempt yet its wait: %s',
+    state => {
+      const begins = makeJob({ state, attempts: [] });
+
+      expect(
+        timeline(begins, 76_000, jobMsg).segments.map(each => each.label)
+      ).toEqual(['waited 1 min 16 s']);
+    }
+  );
+
   it('shows a job that has only waited', () => {
     const waiting = makeJob({ state: 'queued' });
 

@@ -1,6 +1,6 @@
 /** "What happened" to a job: waits and attempts to scale, and the receipts of its stops. No DOM. */
 import { clock, length } from '../text/format';
-import { currentAttempt, inside, isFinal, stepText } from '../model/jobs';
+import { currentAttempt, dot, inside, isFinal, stepText } from '../model/jobs';
 import { IAttempt, IJob } from '../server/types';
 import type { JobMessages } from './messages';
 
@@ -70,7 +70,12 @@ export function timeline(
   const idle = (fromMs: number, toMs: number) => {
     const part = (kind: 'waited' | 'paused', stop: number) => {
       if (stop - at > whole * SHORTEST_WAIT) {
-        const now = kind === 'waited' && stop === end && !isFinal(job);
+        // A job that starts has waited till now: its attempt may be told a moment later.
+        const now =
+          kind === 'waited' &&
+          stop === end &&
+          !isFinal(job) &&
+          dot(job) !== 'starting';
         add(
           kind,
           [at, stop],
