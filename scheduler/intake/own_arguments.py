@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -16,7 +17,7 @@ from gpucommons.scheduler.core.model.demand import bounds
 from gpucommons.scheduler.core.model.types import Spec
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.launchers.launcher import script_words
-from gpucommons.scheduler.launchers.torchrun import TORCHRUN, is_torchrun, not_python
+from gpucommons.scheduler.launchers.torchrun import TORCHRUN, is_torchrun, not_python, processes
 from gpucommons.scheduler.plans import ChosenPlan
 
 #: Each of a job's sizes is planned for when it is submitted, before its answer.
@@ -52,9 +53,24 @@ def check_own_arguments(spec: Spec) -> None:
             " `torchrun … SCRIPT …`, or submit without the plan."
         )
         raise Misconfigured(message)
+    _check_processes(name, role.command, role.milli_gpu // WHOLE_MILLI_GPU)
     if (why := misfit(role.command, framework)) is not None:
         raise Misconfigured(f"The plan is written in the arguments of {name}. {why}")
     _check_sizes(plan, name, bounds(spec), role.milli_gpu // WHOLE_MILLI_GPU)
+
+
+def _check_processes(name: str, command: Sequence[str], each: int) -> None:
+    """One's own torchrun starts as many processes as it says, whatever a plan has."""
+    found = processes(command)
+    if found is None or found in {str(each), "gpu", "auto"}:
+        return
+    starts = f"starts {found} for each worker" if found else "names no script"
+    message = (
+        f"The plan is written in the arguments of {name} for a process on each GPU, {each} for each worker,"
+        f" and this torchrun {starts}. Give the command as `torchrun --nproc-per-node {each} SCRIPT …` or"
+        " `python SCRIPT …`, or submit without the plan."
+    )
+    raise Misconfigured(message)
 
 
 def with_own_variables(spec: Spec) -> Spec:

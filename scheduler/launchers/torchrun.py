@@ -115,6 +115,17 @@ def not_python(command: Sequence[str]) -> tuple[str, ...]:
     return tuple(started) if _NO_PYTHON in options else ()
 
 
+def processes(command: Sequence[str]) -> str | None:
+    """How many processes one's own torchrun starts on each node, as it is written there; "" where it
+    names no script, None for another command.
+    """
+    length = _length_of(command)
+    if length is None:
+        return None
+    options, started = _split(command[length:])
+    return (option(options, "--nproc-per-node") or "1") if started else ""
+
+
 def variables(gang: Gang, worker: Worker) -> dict[str, str]:
     """Of a worker that is one process."""
     size = str(len(gang.workers))

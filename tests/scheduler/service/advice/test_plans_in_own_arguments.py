@@ -301,8 +301,8 @@ def test_a_command_that_would_not_hand_the_arguments_on_is_refused(
     [
         "/usr/bin/python3 train.py",
         "env A=1 python train.py",
-        "env A=1 torchrun train.py",
-        "torchrun --no-python python train.py",
+        "env A=1 torchrun --nproc-per-node gpu train.py",
+        "torchrun --nproc-per-node auto --no-python python train.py",
     ],
 )
 def test_a_command_that_hands_the_arguments_on_is_taken(world: ServiceWorld, command: str) -> None:
@@ -310,6 +310,26 @@ def test_a_command_that_hands_the_arguments_on_is_taken(world: ServiceWorld, com
     job = submitted(world, plan, role={"command": command.split()})
     world.pass_time(0)
     assert started_with(world, job.id) == " ".join([command, *plan.arguments])
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("torchrun pretrain.py", "starts 1 for each worker"),
+        ("torchrun --nproc_per_node=2 pretrain.py", "starts 2 for each worker"),
+        ("python -m torch.distributed.run --nproc-per-node 8", "names no script"),
+    ],
+)
+def test_a_torchrun_of_ones_own_starts_a_process_on_each_gpu_of_the_plan(
+    world: ServiceWorld, command: str, why: str
+) -> None:
+    plan = of_eight(world)
+    each = plan.milli_gpu // 1000
+    with pytest.raises(Misconfigured, match=f"{each} for each worker, and this torchrun {why}"):
+        submitted(world, plan, role={"command": command.split()})
+    for fits in (str(each), "gpu"):
+        command = f"torchrun --nproc-per-node {fits} pretrain.py"
+        assert submitted(world, plan, role={"command": command.split()}).id
 
 
 def test_another_word_for_one_granularity_of_recomputing_is_replaced(world: ServiceWorld) -> None:
