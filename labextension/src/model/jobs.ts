@@ -185,7 +185,7 @@ export function stopWords(
   // SIGTERM ends most scripts at once; whoever saves has the time after it.
   return msg.stopIn(
     (isAhead ? stop.term_ms : stop.kill_ms) - nowMs,
-    isForOthers(stop) ? stop.text : inside(stop.text),
+    inside(stop.text),
     wayWords(job),
     isAhead
   );
