@@ -89,6 +89,7 @@ ORDINARY = frozenset(
         "model",
         "moves",
         "narrowed",
+        "never",
         "new",
         "next",
         "node",

@@ -48,16 +48,19 @@ def test_it_is_never_faster_than_the_trial_nor_without_end_slower(
     assert max(1, trial // (3 * SLOWEST + 2)) <= predicted_mib_per_s(speed, now_ms) <= trial
 
 
-@given(st.integers(20, 4_000), SAVES, st.integers(LEAST_MIB, 8_000), st.integers(2_000, 60_000))
+@given(st.integers(20, 4_000), SAVES, st.integers(2_000, 60_000), st.data())
 def test_a_save_that_was_late_is_not_promised_again(
-    trial: int, saves: list[tuple[int, int, bool, int]], mib: int, grace_ms: int
+    trial: int, saves: list[tuple[int, int, bool, int]], grace_ms: int, data: st.DataObject
 ) -> None:
     speed, now_ms = taught(trial, saves)
     before = predicted_mib_per_s(speed, now_ms)
     took_ms = saving_time.may_take_ms(grace_ms)
-    assume(not saving_time.too_long(mib, before, grace_ms))
     # Slower than any limit of the rule would be a disk that stands still.
-    assume(2 * (took_ms - saving_time.ALWAYS_MS) * trial < SLOWEST * mib * 1000)
+    least = 2 * (took_ms - saving_time.ALWAYS_MS) * trial // (SLOWEST * 1000) + 1
+    most = saving_time.most_mib(grace_ms, before)
+    assume(max(least, LEAST_MIB) <= most)
+    mib = data.draw(st.integers(max(least, LEAST_MIB), most))
+    assert not saving_time.too_long(mib, before, grace_ms)
     speed = after_save(speed, memory_mib=mib, took_ms=took_ms, in_time=False, now_ms=now_ms)
     assert saving_time.too_long(mib, predicted_mib_per_s(speed, now_ms), grace_ms)
 
