@@ -100,7 +100,7 @@ def _what(failure: Failure, cause: Cause | None) -> tuple[str, str]:
 
 def _quoted(failure: Failure, cause: Cause) -> str:
     """As what it is: a line of the log, which any program can write."""
-    return f"It ended with exit status {failure.exit_code}; it said last: {cause.text}"
+    return f"It ended with exit status {failure.exit_code}; its log says: {cause.text}"
 
 
 def _advice(failure: Failure, remedy: Remedy | None) -> str:

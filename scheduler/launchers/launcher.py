@@ -81,14 +81,18 @@ def python_of(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def script_words(command: Sequence[str]) -> tuple[str, ...] | None:
-    """What Python is given: ``train.py --x`` or ``-m package``; None where a command is no Python."""
+    """What Python is given: ``train.py --x`` or ``-m package``; None where a command is no Python, or has
+    options of Python that a launcher does not know (``-X``, ``-c``): it is started as it is.
+    """
     python = python_of(command)
     if not python:
         return None
     words = list(command[len(python) :])
     while words and words[0] == "-u":
         words.pop(0)
-    return tuple(words) or None
+    if not words or (words[0].startswith("-") and words[0] != "-m"):
+        return None
+    return tuple(words)
 
 
 def is_notebook(words: Sequence[str]) -> bool:

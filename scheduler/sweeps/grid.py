@@ -25,12 +25,13 @@ def points(parameter: Parameter) -> tuple[Value, ...] | None:
     step = 1.0 if parameter.step is None else parameter.step
     count = int(min(MOST, (parameter.high - parameter.low) / step + 1e-9)) + 1
     found = [parameter.low + index * step for index in range(count)]
-    return tuple(round(one) if parameter.integer else on_step(one, step) for one in found)
+    return tuple(round(one) if parameter.integer else on_step(one, parameter) for one in found)
 
 
-def on_step(value: float, step: float) -> float:
+def on_step(value: float, parameter: Parameter) -> float:
     """As people would write it: 0.3 and not 0.30000000000000004, whoever comes to it."""
-    largest = max(abs(value), step)
+    # The ends decide how exact a sum of steps is, also where it comes close to 0.
+    largest = max(abs(parameter.low), abs(parameter.high))
     return round(value, _DIGITS - 1 - math.floor(math.log10(largest)))
 
 

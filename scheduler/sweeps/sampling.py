@@ -208,7 +208,7 @@ def _suggest(asked: Any, parameter: Parameter) -> Any:
     ends = (parameter.low, parameter.high)
     if parameter.step is None:
         return asked.suggest_float(name, *ends, log=parameter.log)
-    return on_step(asked.suggest_float(name, *ends, step=parameter.step), parameter.step)
+    return on_step(asked.suggest_float(name, *ends, step=parameter.step), parameter)
 
 
 def _optuna() -> Any:

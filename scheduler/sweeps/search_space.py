@@ -72,16 +72,11 @@ def _check_conditions(parameter: Parameter, before: Sequence[Parameter]) -> None
 
 
 def _may_be(parameter: Parameter, value: Value) -> bool:
-    if parameter.choices:
-        return any(
-            one == value and isinstance(one, bool) is isinstance(value, bool)
-            for one in parameter.choices
-        )
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and parameter.low <= value <= parameter.high
-    )
+    """Of a range without steps no value may be named: it is drawn by chance alone."""
+    some = points(parameter) or ()
+    if len(some) > MOST:  # not all of them are there
+        return isinstance(value, int | float) and parameter.low <= value <= parameter.high
+    return any(one == value and isinstance(one, bool) is isinstance(value, bool) for one in some)
 
 
 def one_setting(space: Sequence[Parameter]) -> Values:

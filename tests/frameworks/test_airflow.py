@@ -286,7 +286,7 @@ def test_a_try_gets_the_job_whose_end_nobody_told_and_else_a_new_one(
     assert "cancelled: Cancelled by " in found["cancelled"]
     assert found["not_told_yet"] == found["failing"]
     assert found["failed"].endswith(
-        "failed: It ended with exit status 3; it said last: RuntimeError: no such data"
+        "failed: It ended with exit status 3; its log says: RuntimeError: no such data"
     )
     assert found["retried"] not in (found["failing"], found["first"])
     assert found["of_key"] == "anns"

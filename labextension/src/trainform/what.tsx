@@ -166,9 +166,12 @@ const WHOLE = new Set<string>();
 /** By notebook, what was proposed. */
 const PROPOSED = new Map<string, string>();
 
-/** Comments and texts of Python. In a text that begins with f something may be called. */
+/**
+ * Comments and texts of Python. In a text that begins with f something may be called. One that does not
+ * close ends with its line, or its cell: to look again from each quote in it would take seconds.
+ */
 const NOT_RUN =
-  /#.*|(\bf|\bfr|\brf)?(?:("""|''')(?:\\[\s\S]|[^\\])*?\2|"(?:\\[\s\S]|[^"\\\n])*"|'(?:\\[\s\S]|[^'\\\n])*')/gi;
+  /#.*|(\bf|\bfr|\brf)?(?:("""|''')(?:\\[\s\S]|[^\\])*?(?:\2|\\?$(?![\s\S]))|"(?:\\[\s\S]|[^"\\\n])*(?:"|\\?$)|'(?:\\[\s\S]|[^'\\\n])*(?:'|\\?$))/gim;
 
 /**
  * The one function that was written to be a job, or the one called `train`; empty where the notebook calls

@@ -26,5 +26,5 @@ def _is_beyond(cycle: CycleState, workload: Workload) -> bool:
     if is_lease(workload):
         return need > max(largest_block(cycle.blocks, spec.team, pool) for pool in spec.pools)
     limits = [cycle.quota_of(spec.team, pool).limit_milli_gpu for pool in cycle.pools_of(spec)]
-    beyond_limit = all(limit is not None and need > limit for limit in limits)
+    beyond_limit = bool(limits) and all(limit is not None and need > limit for limit in limits)
     return beyond_limit or can_start.is_beyond_quota(cycle, workload)

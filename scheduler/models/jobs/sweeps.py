@@ -84,8 +84,15 @@ class RangeRequest(Model):
         if self.type == "int" and any(not isinstance(one, int) for one in ends):
             message = "type int needs whole numbers as low, high and step: write 1, not 1.0."
             raise ValueError(message)
-        least = max(abs(low), abs(high)) * _RESOLUTION
-        if self.step is not None and (self.step < least or (high - low) / self.step >= _MOST_STEPS):
+        is_whole = all(isinstance(one, int) for one in ends)
+        least = 0 if is_whole else max(abs(low), abs(high)) * _RESOLUTION
+        if self.step is not None and self.step < least:
+            message = (
+                f"step {self.step} is too small: beside low {low} and high {high} numbers do not tell"
+                " such steps apart. Make it larger, or leave it out."
+            )
+            raise ValueError(message)
+        if self.step is not None and (high - low) / self.step >= _MOST_STEPS:
             message = (
                 f"step {self.step} is too small: from low {low} to high {high} these are more steps than"
                 " numbers can tell apart. Make it larger, or leave it out."

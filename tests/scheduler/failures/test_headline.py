@@ -140,7 +140,7 @@ def test_a_limit_that_was_hit_is_the_cause_whatever_was_printed() -> None:
 
 def test_a_line_that_only_mentions_an_error_is_quoted_as_such() -> None:
     said = _said("0 errors so far\nretry failed, going on\nbye\n", 3)
-    assert said == "It ended with exit status 3; it said last: retry failed, going on"
+    assert said == "It ended with exit status 3; its log says: retry failed, going on"
 
 
 def test_a_silent_end_is_told_by_its_status() -> None:
@@ -169,7 +169,7 @@ def test_a_log_full_of_ends_of_tracebacks_costs_no_more_than_any_other(
         last_error, "_frames_before", lambda *of: (compared.append(of), frames_before(*of))[1]
     )
     said = headline(Failure(tail="aError\n" * 9000, exit_code=1))
-    assert said == "It ended with exit status 1; it said last: aError"
+    assert said == "It ended with exit status 1; its log says: aError"
     assert len(compared) <= 50
 
 
@@ -178,15 +178,15 @@ def test_what_a_launcher_says_last_is_quoted_as_any_program_could_say_it() -> No
         "gpucommons: worker 2 counts 3 workers and the first one 2: all must be of one attempt.\n"
     )
     assert _said(f"starting\n{remark}", workers=2) == (
-        "Worker 0 failed: it ended with exit status 1; it said last: gpucommons: worker 2 counts 3 workers"
+        "Worker 0 failed: it ended with exit status 1; its log says: gpucommons: worker 2 counts 3 workers"
         " and the first one 2: all must be of one attempt"
     )
     assert _said(f"{remark}error: no file a\n").startswith(
-        "It ended with exit status 1; it said last"
+        "It ended with exit status 1; its log says"
     )
     for line in ("gpucommons: no such command", "10:00:00 gpucommons failed: command not found"):
         assert _said(f"{line}\nbye\n", 127) == (
-            f"It ended with exit status 127; it said last: {line}"
+            f"It ended with exit status 127; its log says: {line}"
         )
     assert _said(f"{TRACEBACK}{remark}") == "ValueError: bad batch 7 (train.py:88)"
 
@@ -203,7 +203,7 @@ def test_what_a_launcher_says_last_is_quoted_as_any_program_could_say_it() -> No
 )
 def test_at_127_only_a_line_of_the_shell_is_told_without_quotes(line: str) -> None:
     assert _said(f"{line}\n", 127).startswith(
-        f"It ended with exit status 127; it said last: {line}"
+        f"It ended with exit status 127; its log says: {line}"
     )
 
 
@@ -239,5 +239,5 @@ def test_what_a_shell_says_of_a_command_is_told_as_it_is(line: str, exit_code: i
 )
 def test_what_a_program_only_printed_is_quoted_with_what_helps(line: str, helps: str) -> None:
     assert _said(f"{line}.\n").startswith(
-        f"It ended with exit status 1; it said last: {line}. {helps}"
+        f"It ended with exit status 1; its log says: {line}. {helps}"
     )

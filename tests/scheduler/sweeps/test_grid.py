@@ -110,6 +110,8 @@ def test_a_range_of_endless_steps_has_more_than_a_grid_may_have() -> None:
         (0.1, 0.1, [0.1, 0.2, 0.3]),
         (-0.3, 0.1, [-0.3, -0.2, -0.1, 0.0]),
         (1e-15, 1e-15, [1e-15, 2e-15, 3e-15]),
+        (-100.0, 0.1, [round(-100 + number / 10, 1) for number in range(2001)]),
+        (-4.1, 0.05, [round(-4.1 + number / 20, 2) for number in range(163)]),
         (1000.01, 0.01, [1000.01, 1000.02, 1000.03]),
         (2e9, 5e8, [2e9, 2.5e9, 3e9]),
     ],

@@ -204,7 +204,7 @@ def test_a_program_that_writes_as_a_launcher_of_ours_is_quoted_and_gives_no_reas
 
     over = ended(executor)
     assert (over.start_failed, over.exit_code) == (False, 127)
-    assert over.text == f"It ended with exit status 127; it said last: {said}"
+    assert over.text == f"It ended with exit status 127; its log says: {said}"
 
 
 @pytest.mark.parametrize("code", [125, 126, 127])

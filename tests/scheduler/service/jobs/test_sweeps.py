@@ -277,6 +277,19 @@ def test_nobody_waits_for_what_is_not_theirs_to_see(world: ServiceWorld) -> None
             {"space": {"a": {"low": 1, "high": 4}, "b": {"choices": [3], "when": {"a": 5}}}},
             "It is drawn from a: whole numbers 1 to 4",
         ),
+        (
+            {
+                "space": {
+                    "a": {"low": 0, "high": 1, "step": 0.25},
+                    "b": {"choices": [3], "when": {"a": 0.3}},
+                }
+            },
+            "a being 0.3",
+        ),
+        (
+            {"space": {"a": {"low": 0.0, "high": 1}, "b": {"choices": [3], "when": {"a": 0.5}}}},
+            "a being 0.5",
+        ),
         ({"space": {f"p{i}": list(range(900)) for i in range(12)}}, "more than 10,000 values"),
         (
             {"space": {"a.b": [1], "a-b": [2]}, "values_as": "environment"},
@@ -308,3 +321,8 @@ def test_what_no_trial_could_be_submitted_with_is_refused_before_it_begins(
 def test_a_step_that_is_lost_in_its_range_is_refused(low: float, high: float, step: float) -> None:
     with pytest.raises(ValidationError, match="is too small"):
         a_sweep(space={"x": {"low": low, "high": high, "step": step}})
+
+
+def test_whole_steps_of_large_whole_numbers_are_taken() -> None:
+    large = {"low": 10**15, "high": 10**15 + 3, "step": 1, "type": "int"}
+    assert set(a_sweep(space={"x": large}).space) == {"x"}

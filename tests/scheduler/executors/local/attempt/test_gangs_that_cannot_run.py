@@ -34,7 +34,7 @@ def test_a_role_that_ends_early_is_named_and_ends_the_others(executor: LocalExec
     over = ended(executor)
     assert over.exit_code == 1
     assert over.text == (
-        "Worker 1 failed: it ended with exit status 1; it said last:"
+        "Worker 1 failed: it ended with exit status 1; its log says:"
         " gpucommons: this worker ended with 0 while the first worker still needed it"
     )
 
@@ -51,7 +51,7 @@ def test_a_framework_that_is_missing_where_the_job_runs_is_named(executor: Local
         a_launch(*python("print('trains')"), workers=2, launcher="ray", env={"PATH": "/bin"})
     )
     assert ended(executor).text.endswith(
-        "it said last: gpucommons: Ray is not in this job's environment: install it there (pip install ray)"
+        "its log says: gpucommons: Ray is not in this job's environment: install it there (pip install ray)"
     )
 
 
