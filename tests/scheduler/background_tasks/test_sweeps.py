@@ -382,7 +382,7 @@ def test_others_neither_see_nor_steer_it(world: ServiceWorld) -> None:
         ({"budget": {"trials": 1, "gpu_hours": 0}}, "greater than 0"),
         ({"early_stopping": {"first_step": 5, "last_step": 5}}, "no rung"),
         ({"objective": None}, "needs an objective"),
-        ({"space": {"a": {"low": 0.1, "high": 0.2, "step": 1e-300}}}, "more steps than numbers"),
+        ({"space": {"a": {"low": 0.1, "high": 0.2, "step": 1e-300}}}, "tell such steps apart"),
     ],
 )
 def test_what_cannot_be_swept_is_refused_with_a_sentence(
