@@ -70,7 +70,7 @@ def _starts(gang: Gang) -> tuple[Start, ...]:
 def _start(gang: Gang, worker: Worker) -> Start:
     if (length := _length_of(worker.command)) is not None:
         start, given = worker.command[:length], worker.command[length:]
-        options = _own_options(given)
+        options, _ = _split(given)
         is_elastic = option(options, "--rdzv-backend") == _ELASTIC
         meet = _rendezvous(gang, worker, options) if is_elastic else _meeting(gang, worker)
         return Start(command=(*start, *meet, *given))
@@ -108,10 +108,7 @@ def _length_of(command: Sequence[str]) -> int | None:
 
 def not_python(command: Sequence[str]) -> tuple[str, ...]:
     """What ``torchrun --no-python`` starts; () where a command is something else."""
-    length = _length_of(command)
-    if length is None:
-        return ()
-    options, started = _split(command[length:])
+    options, started = _own_torchrun(command) or ((), ())
     return tuple(started) if _NO_PYTHON in options else ()
 
 
@@ -119,10 +116,10 @@ def processes(command: Sequence[str]) -> str | None:
     """How many processes one's own torchrun starts on each node, as it is written there; "" where it
     names no script, None for another command.
     """
-    length = _length_of(command)
-    if length is None:
+    found = _own_torchrun(command)
+    if found is None:
         return None
-    options, started = _split(command[length:])
+    options, started = found
     return (option(options, "--nproc-per-node") or "1") if started else ""
 
 
@@ -154,13 +151,14 @@ def _rendezvous(gang: Gang, worker: Worker, options: Sequence[str]) -> Iterator[
         yield from ("--rdzv-conf", f"is_host={worker is first}")
 
 
-def _own_options(words: Sequence[str]) -> Sequence[str]:
-    """Those of torchrun by their whole names; what stands behind its script is the script's own."""
-    return _split(words)[0]
+def _own_torchrun(command: Sequence[str]) -> tuple[Sequence[str], Sequence[str]] | None:
+    """As :func:`_split`, of a command that is torchrun; None for another."""
+    length = _length_of(command)
+    return None if length is None else _split(command[length:])
 
 
 def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Options of torchrun, and its script with the script's own."""
+    """Options of torchrun by their whole names, and its script with the script's own."""
     found, place = [], 0
     while place < len(words) and words[place].startswith("-") and words[place] != "--":
         name, equals, value = words[place].partition("=")
@@ -183,10 +181,10 @@ def _whole(name: str) -> str:
 
 
 def _refusal(asked: Asked) -> str | None:
-    length = _length_of(asked.command)
-    if length is None:
+    found = _own_torchrun(asked.command)
+    if found is None:
         return None
-    words = _own_options(asked.command[length:])
+    words, _ = found
     nodes = option(words, "--nnodes")
     if nodes is not None and nodes != str(asked.workers):
         return (

@@ -169,6 +169,13 @@ class Script:
     is_long: bool = False
 
 
+#: By code that is none or too deep, and by a document that is no notebook.
+_NOT_READ = (
+    *(SyntaxError, ValueError, RecursionError, MemoryError),
+    *(AttributeError, KeyError, TypeError),
+)
+
+
 def read_script(name: str, content: bytes) -> Script:
     """Read a script, or the code cells of a notebook; of what cannot be read nothing is known."""
     if len(content) > MAX_BYTES or not name.endswith((".py", ".ipynb")):
@@ -181,10 +188,7 @@ def read_script(name: str, content: bytes) -> Script:
         names = _imported(tree)
         trains_with = _trains_with(tree, names)
         found = sorted(_starts(tree, names), key=lambda start: start.line)
-    except (
-        *(SyntaxError, ValueError, RecursionError, MemoryError),
-        *(AttributeError, KeyError, TypeError),
-    ):
+    except _NOT_READ:
         return Script()
     once = {start.framework.name: start for start in reversed(found)}
     uses_ours = any(full == _OURS or full.startswith(f"{_OURS}.") for full in names.values())

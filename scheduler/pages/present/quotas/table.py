@@ -186,7 +186,8 @@ def _row(
             if amount
         )
         or gettext("nothing"),
-        own=_own_words(own, dict(held)),
+        # What a team borrows is beside its quota, however much of that is unused.
+        own=_own_words(own, used - use.borrowed_milli_gpu if use and own else used),
         waiting=use.waiting if use else 0,
     )
 
@@ -196,13 +197,10 @@ def _may_borrow(quota: QuotaModel, total: int) -> int:
     return total if quota.limit_milli_gpu is None else min(total, quota.limit_milli_gpu)
 
 
-def _own_words(own: int, held: Mapping[str, int]) -> str:
-    """How much of its quota a team holds: what it borrows is beside it, however much is unused."""
-    borrowed = held.get("borrowed", 0)
-    if not own:
-        return gettext("%(used)s, no quota", used=format_milli_gpu(sum(held.values())))
-    used = sum(held.values()) - borrowed
+def _own_words(own: int, used: int) -> str:
     amount = format_milli_gpu(used)
+    if not own:
+        return gettext("%(used)s, no quota", used=amount)
     if used > own:
         return gettext("%(used)s, quota %(own)s", used=amount, own=words.gpus(own))
     return gettext("%(used)s of %(all)s", used=amount, all=words.gpus(own))
